@@ -1,17 +1,19 @@
-"""What a first leader waits for, on real processes: a seed that is silent, and a number of members."""
+"""What a first leader waits for, on real processes: silent seeds, members that are expected, and other elections."""
 
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doyen.cli.doctor import check_nodes
 from doyen.errors import DoyenError
+from doyen.net.keys import new_key, write_keys
 from doyen.node.control import ask, find_node
 
 pytestmark = pytest.mark.live
@@ -126,3 +128,81 @@ def _leader(group: str, name: str) -> str:
                 return str(said["leader"])
         time.sleep(0.05)
     raise AssertionError("nobody leads")
+
+
+# A member that runs something else than its group, or has another key, does not act beside it.
+
+FAST = ("--election", "fast")
+
+
+def acts(group: str, name: str) -> bool:
+    try:
+        return bool(ask(find_node(group, name), "status")["acts"])
+    except DoyenError:
+        return False
+
+
+@pytest.mark.parametrize("second", [FAST, ("--membership", "heartbeat")])
+def test_a_second_that_runs_something_else_waits_for_as_long_as_the_first_is_there(second: Sequence[str]) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(runner("--name", "ant", group="kinds"))
+        told(first, "elected")
+        other = stack.enter_context(runner("--name", "bee", *second, group="kinds"))
+        assert "this node runs" in told(other, "waiting", "ant runs")["text"]
+        assert "give both the same" in told(other, "warning", "but does not act yet: ant runs")["text"]
+        assert "ant runs" in explained("kinds", "bee")["waiting"]
+        wrong = [finding.what for finding in check_nodes("kinds") if finding.verdict == "wrong"]
+        assert any("bee" in what and "does not act yet: ant runs" in what for what in wrong), wrong
+        until = time.monotonic() + 4  # Longer than the time after which whoever is silent counts as gone.
+        while time.monotonic() < until:
+            assert not acts("kinds", "bee")
+            time.sleep(0.2)
+        first.kill()
+        told(other, "elected")
+
+
+def test_of_two_that_start_at_once_and_run_different_elections_one_acts() -> None:
+    with ExitStack() as stack:
+        for name, flags in (("ant", FAST), ("bee", ())):
+            stack.enter_context(runner("--name", name, *flags, group="race"))
+        both = [False, False]
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            both = [acts("race", name) for name in ("ant", "bee")]
+            assert not all(both)
+            time.sleep(0.1)
+        assert any(both)
+
+
+@pytest.mark.parametrize("first_has_it", [True, False])
+def test_on_one_machine_the_second_with_another_key_waits(first_has_it: bool, tmp_path: Path) -> None:
+    write_keys(tmp_path / "key", [new_key()])
+    sealed = ("--key-file", str(tmp_path / "key"))
+    with ExitStack() as stack:
+        first = stack.enter_context(runner("--name", "ant", *(sealed if first_has_it else ()), group="keys"))
+        told(first, "elected")
+        other = stack.enter_context(runner("--name", "bee", *(() if first_has_it else sealed), group="keys"))
+        has = "has a key, this node has none" if first_has_it else "has no key, this node has one"
+        assert told(other, "waiting", "key")["text"] == f"ant on this machine {has}"
+        assert "--key-file" in told(other, "warning", "but does not act yet: ant")["text"]
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            assert not acts("keys", "bee") and acts("keys", "ant")
+            time.sleep(0.2)
+        first.kill()
+        told(other, "elected")
+
+
+def test_a_quorum_without_its_majority_says_who_is_silent_until_that_one_comes(tmp_path: Path) -> None:
+    flags = ("--election", "quorum", "--voters", "ant,bee,cat", "--state", str(tmp_path), "--newcomer")
+    with ExitStack() as stack:
+        first = stack.enter_context(runner("--name", "ant", *flags, group="votes"))
+        warning = told(first, "warning", "nobody leads 'votes'")["text"]
+        assert "1 of 3 voters answers here, 2 must; silent: bee, cat; start them" in warning
+        assert "silent: bee, cat" in ask(find_node("votes", "ant"), "explain", election="")["sentence"]
+        second = stack.enter_context(runner("--name", "bee", *flags, group="votes"))
+        deadline = time.monotonic() + 20
+        while not (acts("votes", "ant") or acts("votes", "bee")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        second.terminate()

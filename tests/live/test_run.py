@@ -159,12 +159,29 @@ def test_a_paused_runner_does_not_keep_the_command_alive_beyond_the_lease(tmp_pa
         pid = int((tmp_path / "pid").read_text())
         os.kill(process.pid, signal.SIGSTOP)
         took = until(lambda: not alive(pid))
+        ended_at = time.time()
         time.sleep(LEASE_S)  # By then the lease has ended, too: the guard may know of an earlier end than the runner.
         os.kill(process.pid, signal.SIGCONT)
         assert took < LEASE_S + 1  # A second is for a machine that stalls.
         lost = told(process, "lost")
         assert "lease" in lost["reason"]
+        assert lost["at"] <= ended_at + 0.1, "it is dated when the command ended, not when the runner woke up"
         assert told(process, "elected")["term"] > 1  # It wakes up, and campaigns again.
+
+
+def test_a_command_that_ends_while_its_runner_is_paused_is_dated_when_it_ended(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/pid; sleep 0.5"
+    with runner("--group", "paused", command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        os.kill(process.pid, signal.SIGSTOP)
+        until(lambda: not alive(int((tmp_path / "pid").read_text())))
+        ended_at = time.time()
+        time.sleep(1.5)
+        os.kill(process.pid, signal.SIGCONT)
+        ended = told(process, "ended")
+        assert ended["at"] <= ended_at + 0.1
+        assert f" at {time.strftime('%H:%M', time.localtime(ended['at']))}" in ended["text"]
 
 
 def free_ports(count: int) -> list[int]:

@@ -121,6 +121,33 @@ def test_a_member_that_was_mended_differs_no_more_and_one_that_only_restarted_is
     assert alike.differing(START + seconds(4)) == []
 
 
+def test_those_that_may_act_and_those_that_started_earlier_go_first_while_they_are_heard() -> None:
+    alike, me = declared(), Incarnation(5)
+
+    def ahead(now: Instant) -> tuple[list[str], list[str]]:
+        acting, earlier = alike.ahead("", me, seconds(10), now)
+        return [found.member for found in acting], [found.member for found in earlier]
+
+    for i, (name, life) in enumerate((("old", 1), ("young", 9), ("none", 1))):
+        words = {"election": "none"} if name == "none" else THEIRS
+        alike.on_runs(NodeId(name), Incarnation(life), Runs("", words), START + i * ALL_APART)
+    now = START + seconds(1)
+    assert ahead(now) == ([], ["old"])  # Who elects nobody never acts.
+    alike.on_runs(NodeId("young"), Incarnation(9), Runs("", THEIRS, may_act=True), now)
+    assert ahead(now) == (["young"], ["old"])
+    alike.on_digest(NodeId("young"), Incarnation(10), "m", digest_of(THEIRS), now)  # It has restarted.
+    assert ahead(now) == ([], ["old"])
+    asked = [member for i in range(30) for member, _ in alike.questions("", now + i * ALL_APART)]
+    assert sorted(asked[:3]) == ["none", "old", "young"] and 8 <= len(asked) <= 9  # Each once a second.
+    assert ahead(START + seconds(10)) == ([], []) != ahead(START + seconds(10) - 1)
+
+
+def test_a_node_says_whether_it_may_act() -> None:
+    alike = Alike(Random(1), lambda election: election == "")
+    alike.declare("", OURS, START)
+    assert differ(alike, BEE, START) == Runs("", OURS, answer=True, may_act=True)
+
+
 def test_what_differs_is_said_and_nothing_else() -> None:
     def text(theirs: dict[str, str], ours: dict[str, str], election: str = "") -> str:
         return str(MemberDiffers(BEE, election, theirs, ours))

@@ -1,12 +1,17 @@
 """The gate before a node's first act, one instant at a time."""
 
 import asyncio
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected
+from doyen.net.keys import Keyring, new_key, write_keys
+from doyen.net.sealed import Seal
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate, Seen
@@ -51,7 +56,7 @@ def test_a_leader_that_waits_for_long_is_warned_about_once() -> None:
     gates = Gatekeeper(
         driver,
         NodeConfig(group="g", expect=3),
-        lambda: TWO,
+        lambda election: TWO,
         on_open=lambda reign, gate, now: None,
         on_wait=lambda reign, why, now: said.append(why),
         on_long_wait=lambda reign, gate: said.append(gate.advice),
@@ -74,7 +79,7 @@ def test_a_follower_counts_the_members_expected_and_warns_once() -> None:
     gates = Gatekeeper(
         driver,
         NodeConfig(group="g", expect=3),
-        lambda: seen[0],
+        lambda election: seen[0],
         on_open=lambda reign, gate, now: None,
         on_wait=lambda reign, why, now: said.append(why),
         on_long_wait=lambda reign, gate: said.append(gate.why),
@@ -214,3 +219,49 @@ def test_without_a_list_of_members_only_those_count_that_were_heard_lately() -> 
             agent.driver.close()
 
     asyncio.run(main())
+
+
+def test_whoever_runs_something_else_and_may_act_is_let_act_and_an_earlier_one_up_to_alone_after() -> None:
+    made, differs = gate(), "bee runs fast, this node runs gossip: give both the same"
+    made.named(0, leader=True)
+    for now in (0, ALONE, 9 * ALONE):
+        assert not made.look(now, Seen(acting=(differs,)))
+        assert (
+            made.defers and made.why == "bee runs fast, this node runs gossip" and made.advice == "give both the same"
+        )
+    assert not made.look(9 * ALONE, Seen(present_count=2, met_others=True)) and made.calms and not made.defers
+    assert made.look(9 * ALONE + SETTLE, TWO)
+    younger = gate()
+    younger.named(0, leader=True)
+    assert not younger.look(ALONE - 1, Seen(earlier=(differs, differs))) and "1 more" in younger.why
+    assert not younger.look(ALONE, Seen(earlier=(differs,), met_others=True)) and younger.calms
+    assert younger.look(ALONE + SETTLE, Seen(earlier=(differs,), met_others=True))
+    assert gate(quorum=True).open, "a quorum has a majority behind it, whoever else is there"
+
+
+def test_nobody_can_keep_a_node_that_has_a_key_from_acting_by_packets_that_it_cannot_read(tmp_path: Path) -> None:
+    write_keys(tmp_path / "key", [new_key()])
+    stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    stranger.bind(("127.0.0.1", 0))
+    seed = Address(*stranger.getsockname())
+    clear = Codec("g").encode(NodeId("bee"), Incarnation(1), "m", ["whatever"])
+    sealed = Seal(Keyring([new_key()]), "g").seal(clear, seed)
+
+    async def main(key_file: str) -> tuple[str, ...]:
+        agent = Agent(NodeConfig(group="g", name="ant", seeds=(str(seed),), key_file=key_file, find_local=False))
+        await agent.start()
+        try:
+            here = agent.driver.transport.address
+            for data in (clear, sealed):
+                stranger.sendto(data, (here.host, here.port))
+            while not agent.driver.refused["key"]:
+                await asyncio.sleep(0.001)
+            assert set(agent.driver.addresses.unread) == {seed}
+            return agent.sight.seen().acting
+        finally:
+            agent.driver.close()
+
+    assert asyncio.run(main(str(tmp_path / "key"))) == ()
+    (found,) = asyncio.run(main(""))
+    assert found.startswith(f"seed {seed} has a key, this node has none: give all")
+    stranger.close()

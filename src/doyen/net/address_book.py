@@ -10,6 +10,7 @@ from doyen.core.view import Status, ViewChanged
 
 PEERS_MAX: Final = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
 SEEN_FOR: Final[Duration] = seconds(30)  # For this time a datagram's source counts more than gossip.
+UNREAD_MAX: Final = 1024  # Seeds of which it is kept that they have another key, or none.
 FAN_OUT_MAX: Final = 256  # Addresses, besides the seeds, that a message for all goes to.
 
 
@@ -26,6 +27,7 @@ class AddressBook:
         self._heard_at: dict[NodeId, Instant] = {}
         self._told: dict[NodeId, Address] = {}  # Where a view says that members are.
         self._at: dict[Address, NodeId] = {}  # The reverse.
+        self.unread: dict[Address, tuple[str, Instant]] = {}  # Why, and when, a seed's packet could not be read.
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -76,7 +78,15 @@ class AddressBook:
     def heard(self, node: NodeId, incarnation: Incarnation, source: Address, now: Instant) -> None:
         """Remember where and when a member was heard."""
         self._remember(node, source)
+        self.unread.pop(source, None)
         self._incarnations[node], self._heard_at[node] = incarnation, now
+
+    def could_not_read(self, source: Address, reason: str, now: Instant) -> None:
+        """Remember that a seed has another key than this node, or none; of others it says nothing."""
+        if source in self.given:
+            if len(self.unread) >= UNREAD_MAX:
+                self.unread.clear()
+            self.unread[source] = reason, now
 
     def learn(self, fact: ViewChanged) -> None:
         """Take the addresses of a view: also of members that were never heard directly."""

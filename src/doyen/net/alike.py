@@ -11,12 +11,16 @@ For the first half minute of a process, and after each change, every packet carr
 by chance.  One side's digest is enough, so two that meet at all know within a few packets, and an idle group pays less
 than a byte for each.  A named election (`election/mail`) has a digest of its own, which concerns those who take part.
 
-Nothing is refused for a difference, and a packet without a digest (version 0.1.0) says nothing.  Nothing is sent from
-here.  Strangers can make differences up, so what is kept of them is bounded, and so is the pace of all that is said.
+Nothing is refused for a difference, and a packet without a digest (version 0.1.0) says nothing.  But a node that has
+never acted lets others act that run something else: those that may act already, and those that started before it
+(decision 174).  While it does, it asks them again and again, and so knows whether they are still there.
+
+Nothing is sent from here.  Without a key strangers can make differences up, so what is kept of them is bounded, and so
+is the pace of all that is said.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Annotated, Final, TypeAlias
 
@@ -31,7 +35,8 @@ CHANNEL: Final = "alike"
 CARRIED_ALWAYS: Final[Duration] = seconds(30)  # After the start, and after each change.
 CARRIED_LATER_PROB: Final = 0.25
 ASK_EVERY: Final[Duration] = seconds(1)  # The least time between two questions to one member.
-ALL_APART: Final[Duration] = ms(100)  # The least time between two messages of this kind, to whomever.
+ALL_APART: Final[Duration] = ms(100)  # The least time between two questions to whomever,
+ANSWERS_APART: Final[Duration] = ms(10)  # and between two answers, which are no longer than what they answer.
 DIFFERENCES_MAX: Final = 256  # The one longest unheard of is forgotten first.
 OVER_AFTER: Final[Duration] = seconds(60)  # A member that was not heard for this time no longer differs.
 
@@ -44,6 +49,7 @@ class Runs(Struct, frozen=True, array_like=True, tag="R"):
     election: Word  # Its name; the group's own is "".
     words: Annotated[dict[Word, Word], Meta(max_length=8)]
     answer: bool = False  # The receiver is to say what it runs.
+    may_act: bool = False  # The sender waits for nothing before its first act.
 
     def __post_init__(self) -> None:
         if not all(text.isprintable() for text in (self.election, *self.words, *self.words.values())):
@@ -70,24 +76,25 @@ class MemberDiffers(Struct, frozen=True):
 class _Difference:
     """One member and one election in which it runs something else."""
 
-    __slots__ = ("asked_at", "heard_at", "incarnation", "is_answered", "theirs")
+    __slots__ = ("asked_at", "heard_at", "incarnation", "is_answered", "may_act", "theirs")
 
     def __init__(self, incarnation: Incarnation, now: Instant) -> None:
         self.incarnation, self.heard_at = incarnation, now
         self.asked_at: Instant = now - ASK_EVERY
-        self.is_answered = False  # By this incarnation.
+        self.is_answered = self.may_act = False  # By this incarnation.
         self.theirs: dict[str, str] | None = None  # None: it has not said yet.
 
 
 class Alike:
     """Compares digests, and keeps who differs."""
 
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
+    def __init__(self, rng: Random, may_act: Callable[[str], bool] = lambda election: False) -> None:
+        self._rng, self._may_act = rng, may_act  # Whether this node may act in an election, by its name.
         self._ours: dict[str, dict[str, str]] = {}  # By the election's name; the group's own is "".
         self._digests: dict[str, int] = {}
         self._always_until: Instant = 0
         self._said_at: Instant = -ALL_APART
+        self._answered_at: Instant = -ANSWERS_APART
         self._found: OrderedDict[tuple[NodeId, str], _Difference] = OrderedDict()  # The longest unheard of first.
 
     def declare(self, election: str, words: Mapping[str, str], now: Instant) -> None:
@@ -116,7 +123,7 @@ class Alike:
         if found is None or found.is_answered or now - found.asked_at < ASK_EVERY or not self._may_say(now):
             return None
         found.asked_at = now
-        return Runs(election, self._ours[election], answer=True)
+        return self._runs(election, answer=True)
 
     def on_runs(
         self, sender: NodeId, incarnation: Incarnation, runs: Runs, now: Instant
@@ -132,7 +139,11 @@ class Alike:
         if found is None:
             return None, None
         is_news, found.theirs, found.is_answered = runs.words != found.theirs, runs.words, True
-        answer = Runs(runs.election, ours) if runs.answer and self._may_say(now) else None
+        found.may_act = runs.may_act
+        answer = None
+        if runs.answer and now - self._answered_at >= ANSWERS_APART:
+            self._answered_at = now
+            answer = self._runs(runs.election)
         return (MemberDiffers(sender, runs.election, runs.words, ours) if is_news else None), answer
 
     def differing(self, now: Instant) -> list[MemberDiffers]:
@@ -142,6 +153,33 @@ class Alike:
             for (member, election), found in self._found.items()
             if found.theirs is not None and now - found.heard_at < OVER_AFTER
         ]
+
+    def ahead(
+        self, election: str, me: Incarnation, within: Duration, now: Instant
+    ) -> tuple[list[MemberDiffers], list[MemberDiffers]]:
+        """Return the members that run something else and were heard within that time, of two sorts.
+
+        The first may act already.  The second may not, but started before this node, whose incarnation is `me`.
+        """
+        acting: list[MemberDiffers] = []
+        earlier: list[MemberDiffers] = []
+        for (member, which), found in self._found.items():
+            if which != election or found.theirs is None or now - found.heard_at >= within:
+                continue
+            if found.theirs.get("election") != "none" and (found.may_act or found.incarnation < me):
+                differs = MemberDiffers(member, election, found.theirs, self._ours[election])
+                (acting if found.may_act else earlier).append(differs)
+        return acting, earlier
+
+    def questions(self, election: str, now: Instant) -> Iterator[tuple[NodeId, Runs]]:
+        """Yield whom to ask again whether it still runs something else in that election, and may act."""
+        for (member, which), found in self._found.items():
+            if which == election and now - found.asked_at >= ASK_EVERY and self._may_say(now):
+                found.asked_at = now
+                yield member, self._runs(election, answer=True)
+
+    def _runs(self, election: str, *, answer: bool = False) -> Runs:
+        return Runs(election, self._ours[election], answer, self._may_act(election))
 
     def differs(self, sender: NodeId) -> bool:
         """Return whether a packet of that sender had another digest, even if it has not said what it runs."""
@@ -156,7 +194,7 @@ class Alike:
             if len(self._found) > DIFFERENCES_MAX:
                 self._found.popitem(last=False)
         elif found.incarnation != incarnation:
-            found.incarnation, found.is_answered = incarnation, False
+            found.incarnation, found.is_answered, found.may_act = incarnation, False, False
         found.heard_at = now
         self._found.move_to_end((sender, election))
         return found

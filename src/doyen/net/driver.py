@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from doyen.core.clock import FOREVER, NEVER, Instant
+from doyen.core.clock import FOREVER, NEVER, Duration, Instant
 from doyen.core.codec import Codec, Envelope, Header
 from doyen.core.host import Host, Port, Verbs, World
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -109,7 +109,8 @@ class Driver:
         self.tallies = Tallies()
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
-        self._alike = Alike(Random(incarnation))
+        self.may_act: Callable[[str], bool] = lambda election: False  # Whether this node may act in that election.
+        self._alike = Alike(Random(incarnation), lambda election: self.may_act(election))
         echoes = None
         if asks_for_echoes:
             rng = Random(f"{node} {incarnation}")
@@ -162,6 +163,15 @@ class Driver:
     def differing(self) -> list[MemberDiffers]:
         """Return the members that run something else than this node."""
         return self._alike.differing(self.clock())
+
+    def ahead(self, election: str, within: Duration) -> tuple[list[MemberDiffers], list[MemberDiffers]]:
+        """Return who was heard within that time and runs something else: those that may act, and older ones."""
+        return self._alike.ahead(election, self.incarnation, within, self.clock())
+
+    def ask_differing(self, election: str) -> None:
+        """Ask members that run something else whether they still do; at a bounded pace, however often it is called."""
+        for member, question in list(self._alike.questions(election, self.clock())):
+            self.ask(ALIKE, member, question)
 
     def answer(self, channel: str, answering: Answering) -> None:
         """Let somebody besides the machines answer what comes on that channel; it is not part of a recording."""
@@ -339,9 +349,12 @@ class Driver:
             envelope = self.codec.read(header)
         except UnknownKey as error:
             self.refused[error.reason] += 1
+            self.addresses.could_not_read(source, error.reason, self.clock())
             self.complain(error.reason, f"{self.codec.group}: packets from {source.host} {error.advice}")
             return
         except RemoteProtocolError as error:
+            if error.reason == "clear":
+                self.addresses.could_not_read(source, error.reason, self.clock())
             self._refuse(error, source, None if header is None else NodeId(header.sender))
             return
         sender, incarnation = envelope.sender, envelope.incarnation

@@ -114,7 +114,7 @@ class Gate:
             return None
         if self.seal is None:
             if data[:1] == MARK and len(data) > OVERHEAD:
-                raise UnknownKey(data[1 : 1 + ID_BYTES])
+                raise UnknownKey(data[1 : 1 + ID_BYTES], have_any=False)
             return data
         if len(data) > self._datagram_max + OVERHEAD:
             raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self._datagram_max}, sealed")

@@ -71,10 +71,12 @@ class Keyring:
 
 
 class UnknownKey(RemoteProtocolError):
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, have_any: bool = True) -> None:
         super().__init__("key", f"key id {key.hex()}")
         self.key = key
         self.advice = f"are sealed with a key I do not have (key id {key.hex()}). Rotate: doyen keys list"
+        if not have_any:
+            self.advice = f"are sealed (key id {key.hex()}), and I have no key: give the group's key file, --key-file"
 
 
 def new_key() -> bytes:

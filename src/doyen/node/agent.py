@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,16 +31,17 @@ from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
-from doyen.net.own_address import is_ours, is_wildcard
+from doyen.net.own_address import is_wildcard
 from doyen.net.udp import UdpConfig
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.config import ANSWERS_WITHIN, DEFAULT_PORT, NodeConfig
+from doyen.node.config import NodeConfig
 from doyen.node.events import Event
-from doyen.node.gate import Gate, Seen
+from doyen.node.gate import Gate
 from doyen.node.gatekeeper import Gatekeeper
 from doyen.node.premises import HERE, Premises
 from doyen.node.registration import Registration, runtime_dirs
 from doyen.node.reign import Reign
+from doyen.node.sight import Sight, is_usable
 from doyen.node.stack import MEMBERSHIP, Site, Stack
 from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address_of
 
@@ -58,7 +59,6 @@ DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record le
 
 VIEWS: Final = "views"  # The channel on which members ask each other what they see,
 TALLIES: Final = "tallies"  # and what they have counted.
-MET_MAX: Final = 4096  # Names that are kept of those who answered.
 
 
 class Agent:
@@ -93,8 +93,6 @@ class Agent:
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
-        self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
-        self._seed_answered = False
         self._views: Views | None = None
         self._inquiry: Inquiry | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
@@ -113,10 +111,12 @@ class Agent:
             on_failure=on_failure,
             clock=premises.clock,
         )
+        self.driver.may_act = self._may_act
+        self.sight = Sight(self)
         self._gates = Gatekeeper(
             self.driver,
             config,
-            self._seen,
+            self.sight.seen,
             on_open=self.on_open,
             on_wait=self._on_wait,
             on_long_wait=self._on_long_wait,
@@ -166,6 +166,10 @@ class Agent:
             driver.answer(TALLIES, lambda sender, data, now: self.inquiry.on_message(sender, data, now))
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
+            if any(kind.needs.voters for kind in self.config.election_kinds().values()):
+                from doyen.node.majority import MajorityWatch  # Few elections have voters.
+
+                MajorityWatch(driver, self.config, self.stack, self._on_silence).begin()
         except BaseException:
             driver.close()
             raise
@@ -190,7 +194,7 @@ class Agent:
         if self.registration is None or not self.config.find_local:
             return []
         found = self.registration.earlier() if earlier else self.registration.others(anew=False)
-        return [parse_address(entry.address) for entry in found if _usable(entry.address, self.udp.bind)]
+        return [parse_address(entry.address) for entry in found if is_usable(entry.address, self.udp.bind)]
 
     def _add_occasions(self, key: str) -> None:
         epoch = time.time_ns() - self.driver.clock()
@@ -279,6 +283,7 @@ class Agent:
                 self._worker(reign).ask(fact)
             case MemberDiffers(member, election):
                 log.warning("%s: %s", self.name, fact)
+                self._gates.look(self.stack, now)
                 self._tell("differs", now, member=member, election=election, reason=str(fact))
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
@@ -298,35 +303,6 @@ class Agent:
             )
             for name, reign in self.stack.reigns.items()
         }
-
-    def _seen(self) -> Seen:
-        """Return what this node sees of the others, for its first act."""
-        driver, config, view = self.driver, self.config, self.stack.view
-        heard = driver.addresses.heard_from()
-        if view is not None:
-            alive = {name for name in view.members if view[name].status is Status.ALIVE}
-        elif config.expect > 1:
-            alive = driver.addresses.heard_since(driver.clock() - ANSWERS_WITHIN[config.preset])
-        else:
-            alive = set(heard)
-        registered = self.registration.others() if self.registration is not None and config.find_local else []
-        here = {entry.name for entry in registered if _usable(entry.address, self.udp.bind)}
-        seeds = self._seeds_given()
-        given = {address for addresses in seeds.values() for address in addresses}
-        self._seed_answered |= any(name not in here for name in heard) or not given.isdisjoint(heard.values())
-        if len(self._met) < MET_MAX:
-            self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
-        others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
-        if config.seeds_file and not seeds:  # Its writer has not begun.
-            others = [config.seeds_file]
-        return Seen(
-            present_count=len(alive | {self.name}),
-            silent_seeds=() if self._seed_answered else tuple(others),
-            silent_here=tuple(sorted(here - self._met)),
-            met_others=bool(self._met),
-            namesake=driver.has_namesake(),
-            calls=bool(config.multicast),
-        )
 
     @property
     def views(self) -> "Views":
@@ -353,30 +329,10 @@ class Agent:
         """Return the gate of an election while this node could not act in it; its `why` says for what it waits."""
         return self._gates.awaited(reign, self.driver.clock())
 
-    def silent_seeds(self) -> tuple[str, ...]:
-        """Return the seeds given, if none has answered."""
-        return self._seen().silent_seeds
-
-    def unresolved_seeds(self) -> tuple[str, ...]:
-        """Return the seeds given whose names have no address now."""
-        return tuple(text for text, found in self._seeds_given().items() if not found)
-
-    def _seeds_given(self) -> Mapping[str, Sequence[Address]]:
-        if self.attached.discovery is not None:
-            given: Mapping[str, Sequence[Address]] = self.attached.discovery.given()
-            return given
-        seeds = zip(self.config.seeds, self.config.seed_addresses(), strict=True)
-        return {text: (seed,) if seed.is_numeric else () for text, seed in seeds}
-
-    def _is_own(self, address: Address) -> bool:
-        """Return whether that address is this node's own."""
-        bound = self.driver.transport.address
-        if address in (bound, self.address):
-            return True
-        ports = (address.port, self.udp.else_port if address.port == DEFAULT_PORT else address.port)
-        return bound.port in ports and (
-            address.host == bound.host or (is_wildcard(bound.host) and is_ours(address.host))
-        )
+    def _may_act(self, election: str) -> bool:
+        """Return whether this node waits for nothing before its first act in that election."""
+        reign = self.stack.reigns.get(election)
+        return reign is not None and self.awaited(reign) is None
 
     def _on_wait(self, reign: Reign, why: str, now: Instant) -> None:
         log.info("%s: named leader of %r, but does not act yet: %s", self.name, self.config.group, why)
@@ -386,6 +342,10 @@ class Agent:
         which = f"{self.config.group!r}" + (f" / {reign.name}" if reign.name else "")
         stands = "named leader of" if reign.mine is not None else "follows in"
         log.warning("%s: %s %s, but does not act yet: %s; %s", self.name, stands, which, gate.why, gate.advice)
+
+    def _on_silence(self, reign: Reign, text: str, now: Instant) -> None:
+        log.warning("%s: nobody leads %r: %s", self.name, self.config.group, text)
+        self._tell("shortage", now, election=reign.name, reason=text)
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
         """Say it if this node begins to act alone, and notify the tasks that wait to act."""
@@ -464,11 +424,6 @@ class Agent:
             event = Event(kind=kind, at=time.time(), clock=now, **fields)
             for listen in self.listeners:
                 listen(event)
-
-
-def _usable(address: str, bind: Address) -> bool:
-    """Return whether a node of this machine that listens there can be reached from a node that is bound like that."""
-    return bool(address) and ("[" in address) == (":" in bind.host)
 
 
 def udp_config(config: NodeConfig) -> UdpConfig:

@@ -46,7 +46,7 @@ def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str
     promise = config.promise(reign.kind)
     which = f'"{config.group}"' + (f" / {reign.name}" if reign.name else "")
     if term is None:
-        why = reign.shortage or (reign.ended.text if reign.ended else "no election has ended yet")
+        why = reign.shortage or reign.silence or (reign.ended.text if reign.ended else "no election has ended yet")
         sentence = f"Nobody leads {which} as far as {me} knows: {why}."
     else:
         who = f"{term.leader} (this node)" if term.leader == me else term.leader

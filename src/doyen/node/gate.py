@@ -3,6 +3,7 @@
     members   `expect` of them, this node included, have answered at the same time
     seeds     one of those given has answered, or `alone_after` is over
     machine   every node of the group that is registered on this machine has answered, or `alone_after` is over
+    others    nobody that runs something else, or has another key, may act; who has started earlier is let go first
     name      no earlier process of this name was heard
     calm      no leader was named and no member came for the time in which a rival election ends
 
@@ -23,6 +24,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     silent_here: tuple[str, ...] = ()  # Nodes registered on this machine that have not answered.
     met_others: bool = False  # Whether anybody has ever answered, also one that has left since.
     namesake: bool = False  # Whether an earlier process has this node's name: one of them will give up.
+    acting: tuple[str, ...] = ()  # Who runs something else, or has another key, and is let act; what to do about it.
+    earlier: tuple[str, ...] = ()  # Who runs something else, and has started earlier, but may not act yet.
     calls: bool = False  # Whether it calls by multicast: others may be there that it cannot name.
 
 
@@ -34,6 +37,7 @@ class Gate:
         self._settle, self._alone_after, self._expect, self._quorum = settle, alone_after, expect, quorum
         self._led = False  # Whether a leader is named.
         self._was_silent = False  # Whether somebody had not answered when it looked last.
+        self.defers = False  # Whether it lets others act that run something else.
         self.met = expect <= 1  # Whether `expect` members have answered at the same time.
         self.open = quorum and self.met
         self.why = "" if self.open else "the election has not settled"
@@ -48,9 +52,10 @@ class Gate:
         self.met = self.met or seen.present_count >= self._expect
         waited = now - self._began_at >= self._alone_after
         silent = _named(seen)
-        if self._was_silent and not silent:
+        ahead = seen.acting or (() if waited else seen.earlier)
+        if (self._was_silent and not silent) or (self.defers and not ahead):
             self._changed_at = now  # A node that answers only now may have begun an election of its own.
-        self._was_silent = bool(silent)
+        self._was_silent, self.defers = bool(silent), bool(ahead) and not self._quorum
         lone = seen.present_count == 1 and not silent and not seen.calls and not seen.met_others
         self.calms, self.advice = False, ""
         if not self.met:
@@ -58,6 +63,9 @@ class Gate:
             self.advice = "start the others, or give a smaller number (expect=, --expect)"
         elif self._quorum:
             self._do_open(seen, "")
+        elif ahead:
+            self.why, _, self.advice = ahead[0].rpartition(": ")
+            self.why += f" (and {len(ahead) - 1} more like it)" if len(ahead) > 1 else ""
         elif seen.namesake:
             self.why = "another process has its name"
         elif silent and not waited:

@@ -27,7 +27,7 @@ class Gatekeeper:
         self,
         driver: Driver,
         config: NodeConfig,
-        seen: Callable[[], Seen],
+        seen: Callable[[str], Seen],
         *,
         on_open: Callable[[Reign, Gate, Instant], None],
         on_wait: Callable[[Reign, str, Instant], None],
@@ -61,15 +61,17 @@ class Gatekeeper:
                     gate.named(now, leader=False)
 
     def look(self, stack: Stack, now: Instant) -> None:
-        """Look at every gate that is closed while this node leads, or while fewer members than expected answer.
+        """Look at every gate that is closed while this node leads, or for what a person must mend.
 
         It looks again soon while there is such a gate.
         """
         again_s = None
         for reign in stack.reigns.values():
             leads, gate = reign.mine is not None, self._look(reign, now)
-            if gate.open or (gate.met and not leads):
+            if gate.open or (gate.met and not leads and not gate.defers):
                 continue
+            if gate.defers:
+                self._driver.ask_differing(reign.name)
             again_s = LOOK_EVERY_S if leads else again_s or COUNT_EVERY_S
             if leads and not gate.calms and self._said.get(reign.name) != gate.why:
                 self._said[reign.name] = gate.why
@@ -100,7 +102,7 @@ class Gatekeeper:
                 expect=config.expect,
                 quorum=config.promise(reign.kind).strong,
             )
-        if not gate.open and gate.look(now, self._seen()):
+        if not gate.open and gate.look(now, self._seen(reign.name)):
             self._on_open(reign, gate, now)
         return gate
 

@@ -59,6 +59,7 @@ class Reign:
         self.elected: Entry | None = None  # When the leader was named here.
         self.ended: Entry | None = None  # How the last reign ended.
         self.shortage = ""  # Why nobody can be elected, while that is so.
+        self.silence = ""  # Which voters are silent, while nobody leads for that.
         self.why = Reasons("")  # The reasons of the leader that was named last.
         self._named_last: NodeId | None = None
 

@@ -2,6 +2,7 @@
 
     runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its descendants
            ◀──"pid N GUARD", "term WHY", "exit N", or "late": it was not begun── guard
+              "stopped NS" and "ended NS" say when: the runner may be paused, and read them later
            ◀──"gone": nothing that the command began is left─────────────────── shadow
 
 The guard is the command's parent (decision 70).  It ends the command and all that descends from it, by SIGTERM and
@@ -117,7 +118,7 @@ class Guard:
             if self.orders in ready:
                 self.hear()
         assert self.code is not None
-        self.say(b"exit %d\n" % self.code)
+        self.say(b"ended %d\nexit %d\n" % (now(), self.code))
         return self.code
 
     def start(self, command: list[str]) -> int:
@@ -184,7 +185,7 @@ class Guard:
     def stop(self, why: bytes) -> None:
         if self.stop_at == FOREVER:
             self.stop_at = now() + self.grace  # Or before the lease ends, whichever is sooner: it may yet be renewed.
-            self.say(b"term " + why + b"\n")
+            self.say(b"stopped %d\nterm %s\n" % (now(), why))
             self.kill(signal.SIGTERM)
             self.kill(signal.SIGCONT)  # One that is stopped would not hear it.
 

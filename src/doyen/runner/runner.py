@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
+from doyen.core.clock import Duration, Instant, at_most, format_duration, ms, to_seconds
 from doyen.core.plain import plain, plain_json
 from doyen.net.will import Will
 from doyen.node.campaign import Campaign
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from doyen.runner.once import Occasion, Once
 
 _ABOUT: Final = ("waiting", "note", "ended", "late", "once", "told", "warning")  # A colon follows these words.
+LATE_S: Final = 1.0  # Whoever hears of an end so much later says when it was.
 _RISKS: Final = {
     "weak": "across a partition, around failures, or while this one is stopped",
     "timed": "while this one ends (up to {}), or while this process is stopped",
@@ -179,10 +180,10 @@ class _Runner:
         )
         pause_s = min(0.1, (self.lease or ms(2000)) / 20 / 1e9)
         over = asyncio.get_running_loop().create_task(ward.ended())
-        lost_at = 0.0
+        lost = False
         while not over.done():
-            if term.lost and not lost_at:
-                lost_at = time.monotonic()
+            if term.lost and not lost:
+                lost = True
                 ward.stop()
             elif not term.lost:
                 ward.extend(campaign.lease_until())
@@ -193,19 +194,23 @@ class _Runner:
             self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
             await ward.dismiss()
             return None
-        if not ward.stopped_because and (ward.has_exited or not lost_at):
+        if not ward.stopped_because and (ward.has_exited or not lost):
             next_tries = "; the next runner tries" if self.occasion is not None and code else ""
-            text = f"{self.words[0]} (pid {ward.pid}), exit code {code}{next_tries}"
-            self._say("ended", text, code=code, pid=ward.pid)
+            at = _wall(ward.ended_at, node)
+            when = f" at {clock_text(at)}" if time.time() - at > LATE_S else ""  # This process was stopped meanwhile.
+            text = f"{self.words[0]} (pid {ward.pid}){when}, exit code {code}{next_tries}"
+            self._say("ended", text, code=code, pid=ward.pid, at=at)
             return code
         why = term.reason or ward.stopped_because
-        took = f" in {time.monotonic() - lost_at:.1f} s" if lost_at else ""
+        stopped_at, at = _wall(ward.stopped_at, node), _wall(ward.ended_at, node)
+        took = f" in {at - stopped_at:.1f} s" if ward.stopped_at is not None else ""
         self._say(
             "lost",
-            f"leadership at {clock_text(time.time())}: {why}. SIGTERM sent; it ended{took} ({code}). waiting again",
+            f"leadership at {clock_text(stopped_at)}: {why}. SIGTERM sent; it ended{took} ({code}). waiting again",
             reason=why,
             code=code,
             term=term.number,
+            at=at,
         )
         await ward.dismiss()
         return None
@@ -328,3 +333,8 @@ class _Runner:
         else:
             line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {plain(text)}"
         print(line, file=sys.stderr, flush=True)
+
+
+def _wall(at: Instant | None, node: Node) -> float:
+    """Return an instant of the node's clock on the clock that people read; now, where it is not known."""
+    return time.time() - (0.0 if at is None else to_seconds(node.clock() - at))

@@ -37,6 +37,8 @@ class Ward:
         self.command, self.grace, self.lease, self._will = list(command), grace, lease, will
         self.pid: int | None = None
         self.stopped_because = ""  # Empty where it ended by itself.
+        self.stopped_at: Instant | None = None  # When SIGTERM was sent to it, if it was,
+        self.ended_at: Instant | None = None  # and when all of it had ended.  The runner may hear of both much later.
         self.has_exited = False  # Its exit code is its own word.
         self.was_late = False  # Leadership was over, or about to be, before the command could begin.
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -146,6 +148,10 @@ class Ward:
                     self._guard = os.pidfd_open(guard)
             elif word == "term":
                 self.stopped_because = rest
+            elif word == "stopped":
+                self.stopped_at = int(rest)
+            elif word == "ended":
+                self.ended_at = int(rest)
             elif word == "exit":
                 code = int(rest)
             elif word == "late":

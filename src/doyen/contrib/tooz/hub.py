@@ -317,7 +317,7 @@ def _registry_of(node: doyen.Node) -> tuple[str, int] | str:
     """Return where the leader's registry listens, or why that is not known."""
     leader = node.leader
     if leader is None:
-        silent = node.agent.silent_seeds()
+        silent = node.agent.sight.silent_seeds()
         return f"no answer from {', '.join(silent)}" if silent else "no leader is known"
     if leader.address is None or PORT not in leader.meta:
         return f"{leader.name} leads, and does not say that it is a coordinator of tooz"
