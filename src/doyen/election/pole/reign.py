@@ -107,20 +107,24 @@ class Turns:
 
     def __init__(self, me: NodeId) -> None:
         self._me = me
-        self.awaited: set[NodeId] = set()  # Who was asked, and has not answered since.
+        self._awaited: set[NodeId] = set()  # Who was asked, and has not answered since.
 
     def next(self, lease: Lease) -> set[NodeId]:
         electorate = lease.electorate
         asked = {self._me}
-        for voter in sorted(electorate.names - self.awaited - asked, key=lambda v: (lease.last_answered(v), v)):
+        for voter in sorted(electorate.names - self._awaited - asked, key=lambda v: (lease.last_answered(v), v)):
             if electorate.is_majority(asked):
                 break
             asked.add(voter)
-        self.awaited = (self.awaited | asked) & electorate.names - {self._me}
-        return self.awaited
+        self._awaited = (self._awaited | asked) & electorate.names - {self._me}
+        return self._awaited
 
     def answered(self, voter: NodeId) -> None:
-        self.awaited.discard(voter)
+        self._awaited.discard(voter)
+
+    def silent(self) -> set[NodeId]:
+        """Return the voters that were asked, and have not answered since."""
+        return self._awaited
 
 
 class Reign:
@@ -186,7 +190,7 @@ class Reign:
         self.lease = self.claim
 
     def _rivals(self, now: Instant) -> Rivals:
-        return Rivals(self._config, self._out, now, lambda: self._turns.awaited)
+        return Rivals(self._config, self._out, now, self._turns.silent)
 
     def end(self) -> None:
         """End claim and lease alike."""
