@@ -440,7 +440,8 @@ def test_configurations_that_cannot_work(field: str, value: Any) -> None:
 
 def test_heartbeats_are_as_frequent_as_the_lease_asks_for() -> None:
     assert CONFIG.beat_interval == ms(200)
-    assert replace(CONFIG, lease=ms(300)).beat_interval == ms(100)
+    assert replace(CONFIG, lease=ms(300)).beat_interval == ms(120)
+    assert replace(CONFIG, lease=ms(300), connected=False).beat_interval == ms(100)  # Nobody asks again.
 
 
 def test_voters_must_be_named() -> None:

@@ -68,7 +68,18 @@ def test_a_leader_that_compares_rarely_asks_for_scores_all_the_same() -> None:
     rivals.refresh(ASKED_LEASES * seconds(1) - 1)
     assert rivals.number == 1 and rivals.best == B
     rivals.refresh(ASKED_LEASES * seconds(1))
-    assert rivals.number == 2 and rivals.best is None  # Earlier answers no longer count.
+    assert rivals.number == 2 and rivals.best == B  # Until there are new answers.
+    rivals.refresh(2 * ASKED_LEASES * seconds(1))
+    assert rivals.number == 3 and rivals.best is None
+
+
+def test_who_does_not_answer_is_forgotten_at_the_next_question() -> None:
+    rivals = Rivals(CONFIG, RecordingOut(), 0, lambda: {B})
+    rivals.told(B, (5.0,))
+    rivals.told(C, (4.0,))
+    assert rivals.best == B
+    rivals.ask(seconds(1))
+    assert rivals.best == C
     printed, _ = asked(replace(CONFIG, connected=False))
     printed.refresh(seconds(100))
     assert printed.number == 1

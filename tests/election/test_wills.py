@@ -107,3 +107,32 @@ def test_a_voter_that_resigned_and_is_heard_again_is_waited_for() -> None:
     assert machine.chosen is None
     machine.on_message(B, Propose(machine.epoch, (2.0,), B), 5 * ROUND)
     assert machine.chosen == B
+
+
+@pytest.mark.parametrize("heir", [A, C])
+def test_an_heir_is_chosen_also_where_the_connection_tells_of_the_death_before_the_will(heir: NodeId) -> None:
+    """Else those that had the will first would wait for the heir's claim, and those that had not for proposals."""
+    machine, _ = bound(3)
+    machine.on_link_broken(LinkBroken(B, Incarnation(1), gone=True), 2 * ROUND)
+    assert machine.status is Status.ELECTING and machine.chosen is None
+    machine.on_message(B, Resigned(3, heir), 3 * ROUND)
+    assert machine.chosen == heir
+    assert machine.status is (Status.CLAIMING if heir == A else Status.CHOSEN)
+
+
+def test_a_claim_that_was_heard_goes_before_the_heir() -> None:
+    machine, out = bound(3)
+    machine.on_link_broken(LinkBroken(B, Incarnation(1), gone=True), 2 * ROUND)
+    machine.on_message(C, Propose(machine.epoch, (0.5,), A, ("a",), stands=False), 3 * ROUND)
+    assert machine.chosen is None
+    machine.on_message(C, Heartbeat(machine.epoch, 1, False), 4 * ROUND)
+    machine.on_message(B, Resigned(3, A), 5 * ROUND)
+    assert machine.chosen == C and granted(out.take(), C, machine.epoch)
+
+
+def test_a_will_names_no_leader_of_an_election_after_another_term() -> None:
+    machine, _ = bound(3)
+    machine.on_link_broken(LinkBroken(B, Incarnation(1), gone=True), 2 * ROUND)
+    machine.on_message(B, Resigned(2, C), 3 * ROUND)
+    machine.on_message(C, Resigned(3, A), 3 * ROUND)
+    assert machine.chosen is None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms
-from doyen.core.ids import NodeId
+from doyen.core.ids import NodeId, Term
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.messages import HeartbeatAck, LeaderIsAskedFor, Message, Pending, Propose, ScoreReply, Vote
 
@@ -84,6 +84,10 @@ class Lookout:
     def gone(self) -> NodeId | None:
         """Return the leader that fell silent: scores leave it out."""
         return None if self.lost is None else self.lost.leader
+
+    def has_lost(self, term: Term) -> bool:
+        """Return whether that is the term that was given up last."""
+        return self.lost is not None and (self.lost.epoch, self.lost.leader) == (term.number, term.leader)
 
     @property
     def awaited_until(self) -> Instant:

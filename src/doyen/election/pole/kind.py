@@ -28,7 +28,7 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     lease: Time = PRESET
     """How long a leader acts after a majority has heard it. Too short: it is easily lost."""
     heartbeat_interval: Time = PRESET
-    """The time between two heartbeats of the leader; never more than a third of lease."""
+    """The time between two heartbeats of the leader; never more than two fifths of lease."""
     drift_max: float = PRESET
     """How far the rates of two clocks may differ. Beyond it two could lead at once."""
     resign_interval: Time = PRESET
@@ -49,7 +49,7 @@ preset = presets(
     iot=lambda size: PoleConfig(
         election_timeout=seconds(2),
         lease=seconds(15),
-        heartbeat_interval=seconds(5),
+        heartbeat_interval=seconds(6),
         retry_max=seconds(4),
         score_timeout=seconds(5),
     ),

@@ -288,7 +288,20 @@ class Pole(Chartered, Election):
         self.on_free(now)
         if is_free:  # It was missed before it resigned: an election waits for it.
             self.absent = sender
+            self._end_election(Term(message.epoch, sender), message.to, now)
+
+    def _end_election(self, resigned: Term, heir: NodeId | None, now: Instant) -> None:
+        """Choose the heir of a leader that was missed before it resigned, as the others do that heard it in time.
+
+        A will often comes a little later than the end of the connection to its author.
+        """
+        electing = self.status in (Status.MEASURING, Status.ELECTING)
+        named = heir in self.voters and heir != resigned.leader and (heir != self.me or self.stands)
+        if heir is None or not (electing and named and self.lookout.has_lost(resigned)):
             self.count_proposer(self.me, now)
+        elif not self.choose_waiting(now):
+            self.inherited_in = self.epoch
+            self.choose(heir, now)
 
     def _succeed(self, heir: NodeId | None, epoch: int, now: Instant) -> None:
         """Begin the epoch after a resignation: without an election if there is an heir."""

@@ -122,6 +122,10 @@ class Turns:
     def answered(self, voter: NodeId) -> None:
         self._awaited.discard(voter)
 
+    def silent(self) -> set[NodeId]:
+        """Return the voters that were asked, and have not answered since."""
+        return self._awaited
+
 
 class Reign:
     """The claim and the lease of one process; it may have neither, one, or both."""
@@ -134,7 +138,7 @@ class Reign:
         self.lease: Lease | None = None
         self.tenure = 0  # Distinguishes the timers of one reign from those of another.
         self.since: Instant = 0
-        self.rivals = Rivals(config, out)
+        self.rivals = self._rivals(0)
         self.heir: NodeId | None = None  # Who would lead next, as the leader says.
         self.trips: dict[NodeId, Duration] = {}  # Smoothed round trips: to the voters, or to the leader as it says.
 
@@ -182,8 +186,11 @@ class Reign:
     def begin(self, now: Instant) -> None:
         """Make the claim the lease, as it has its majority."""
         if self.lease is None:
-            self.since, self.rivals, self.trips = now, Rivals(self._config, self._out, now), {}
+            self.since, self.rivals, self.trips = now, self._rivals(now), {}
         self.lease = self.claim
+
+    def _rivals(self, now: Instant) -> Rivals:
+        return Rivals(self._config, self._out, now, self._turns.silent)
 
     def end(self) -> None:
         """End claim and lease alike."""
@@ -203,10 +210,11 @@ class Reign:
         names = sorted(self._electorate.names)
         heir = 1 + names.index(self.heir) if acting and self.heir in self._electorate.names else 0
         trips = self._told_trips(names) if acting and self.rivals.is_asking else None
-        asked = 0 if all_answer or trips is not None else self._asked(names)
+        asked = 0 if all_answer else self._asked(names)
         number = self._beats.send(now)
         self._out.multicast(Heartbeat(self.epoch, number, acting, *self._voter.stamp, heir, asked, trips))
-        self.rivals.is_asking &= trips is None
+        if trips is not None:
+            self.rivals.asked(everybody=not asked)
         if self._voter.holds(self.epoch, self._me):
             self._answered(self._me, now)
         if acting and self._config.connected:

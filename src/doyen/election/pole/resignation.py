@@ -5,6 +5,7 @@ and a leader does not resign before it has led for a cool-down: so a node whose 
 once per cool-down.  Handing over takes no election: the heir is named, and claims the next epoch.
 """
 
+from collections.abc import Callable, Collection
 from typing import Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
@@ -16,27 +17,46 @@ from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.messages import ScoreQuery
 
 ASKED_LEASES: Final = 3  # The longest time between two questions for scores, in leases.
+TURNS: Final = 2  # After this many heartbeats all have answered, as half of the others answer each.
 
 
 class Rivals:
     """The comparisons of one reign: the standings of the other voters, and who has been better how often in a row."""
 
-    def __init__(self, config: PoleConfig, out: Out, now: Instant = 0) -> None:
-        self._config, self._out = config, out
+    def __init__(
+        self,
+        config: PoleConfig,
+        out: Out,
+        now: Instant = 0,
+        silent: Callable[[], Collection[NodeId]] = tuple,  # The voters that do not answer.
+    ) -> None:
+        self._config, self._out, self._silent = config, out, silent
         self.number = 0
         self._replies: dict[NodeId, OracleStanding] = {}
+        self._earlier: dict[NodeId, OracleStanding] = {}  # To the question before, while this one is being answered.
         self._challenger: NodeId | None = None
         self._heir: NodeId | None = None  # Who takes over once it says that it reaches a majority.
         self._rounds = 0
         self.compared_at = self._asked_at = now
-        self.is_asking = config.connected or config.resign_interval < FOREVER  # The next heartbeat asks for the scores.
+        self._turns = TURNS if config.connected or config.resign_interval < FOREVER else 0
 
     def ask(self, now: Instant) -> int:
         self.number += 1
         self._asked_at = now
-        self._replies.clear()
-        self.is_asking = True
+        silent = self._silent()
+        self._earlier = {node: standing for node, standing in self._replies.items() if node not in silent}
+        self._replies = {}
+        self._turns = TURNS
         return self.number
+
+    @property
+    def is_asking(self) -> bool:
+        """Return whether the next heartbeat asks those that answer it for their scores."""
+        return self._turns > 0
+
+    def asked(self, *, everybody: bool) -> None:
+        """Note that a heartbeat has asked those that answer it, or everybody."""
+        self._turns = 0 if everybody else self._turns - 1
 
     def refresh(self, now: Instant) -> None:
         """Ask for the scores where they are compared rarely or never, as the leader says who would be next."""
@@ -77,13 +97,18 @@ class Rivals:
     @property
     def best(self) -> NodeId | None:
         """Return the best of those that answered the last question, and measured anything."""
-        able = [node for node, standing in self._replies.items() if standing]
-        return max(able, key=lambda node: (self._replies[node], order(node)), default=None)
+        known = self._known
+        able = [node for node, standing in known.items() if standing]
+        return max(able, key=lambda node: (known[node], order(node)), default=None)
+
+    @property
+    def _known(self) -> dict[NodeId, OracleStanding]:
+        return self._earlier | self._replies
 
     def winner(self, mine: OracleStanding) -> NodeId | None:
         """Count one more round of replies; return the voter that has been better often enough in a row."""
         best = self.best
-        if best is None or not clearly_better(self._replies[best], mine, self._config.resign_margin):
+        if best is None or not clearly_better(self._known[best], mine, self._config.resign_margin):
             self._challenger, self._rounds = None, 0
             return None
         self._rounds = self._rounds + 1 if best == self._challenger else 1
