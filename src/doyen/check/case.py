@@ -32,6 +32,20 @@ SMALL: Mapping[str, Any] = {
             "resign_interval": "inf",
         }
     },
+    "hybrid": {
+        "rank": "hash",
+        "ctolerant": {
+            "missing_max": 1,
+            "response_timeout": "100ms",
+            "resend_interval": "100ms",
+            "final_timeout": "300ms",
+            "begin_spread": "100ms",
+            "bootstrap_after": "100ms",
+            "ask_interval": "1s",
+            "notify_retry_max": 1,
+            "better_for": "inf",
+        },
+    },
     "by-key": {
         "ring": {"lease": "200ms", "arbitration": "100ms", "resends": 0, "random_phases": False, "neighbours": 1}
     },
@@ -50,6 +64,8 @@ class Case(Config, frozen=True, kw_only=True):
     in_all: int = 99  # How many faults a run has at most, of any kinds.
     rates: tuple[int, ...] = ()  # Of the nodes' clocks, in thousandths; none: all alike.
     draw: float = 0.5  # What every random draw gives.
+    told: bool = False  # The world tells who is here, wrongly where a fault says so, and no membership runs.
+    settling: Duration = 0  # How long after the last fault all must follow one leader; 0: that is not looked at.
     node: dict[str, Any] = {}  # The tables of the nodes' configuration.
 
     def names(self) -> tuple[NodeId, ...]:
@@ -72,8 +88,15 @@ class Case(Config, frozen=True, kw_only=True):
         if len(rates) != self.voters:
             raise ConfigError(f"are {len(rates)} for {self.voters} nodes: give one each", field="rates")
         clocks = tuple(Clock(index * ms(10_000), rate) for index, rate in enumerate(rates))  # Offsets mean nothing.
-        nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper)
-        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections, cold=self.cold)
+        nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper, told=self.told)
+        return World(
+            nodes,
+            clocks,
+            horizon=self.horizon,
+            reigns_max=1 + self.elections,
+            cold=self.cold,
+            settling=self.settling,
+        )
 
     def run(self, *, tamper: Tamper | None = None, states_max: int = 0) -> tuple[World, Found]:
         """Explore; return the world too, which knows what numbers stand for."""
@@ -110,8 +133,10 @@ USUAL: Mapping[str, Case] = {
         election="hybrid",
         voters=4,
         horizon=ms(300),
-        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, resignations=1, duplicates=1),
+        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, resignations=1, holds=1, breaks=1),
         in_all=1,
+        told=True,
+        settling=ms(5000),
     ),
 }
 
@@ -146,7 +171,10 @@ def played(case: Case, choices: list[int], tamper: Tamper | None = None) -> tupl
         acts = world.acting(state.nodes, state.now) | state.acted
         acting = tuple(index for index in range(world.size) if acts >> index & 1)
         rows += [_row(world, event, state.now / 1e9, acting) for event in events if event[1] != NOBODY]
-    violation = states[-1][2]
+    state, _, violation = states[-1]
+    if violation is not None and violation.rule == "agreed":
+        for after, events in world.calmed(state):
+            rows += [_row(world, event, after.now / 1e9, ()) for event in events]
     if violation is not None and rows:
         rows.append(msgspec.structs.replace(rows[-1], text=violation.text, sender=None, bad=True))
     return rows, violation
@@ -162,6 +190,8 @@ def _row(world: World, event: Event, at_s: float, acting: tuple[int, ...]) -> Ro
     if what in ("fire", "late", "fire late"):
         timer = _shown(world.turns.timers[event[2]].timer)
         return Row(at_s=at_s, node=index, text=timer if what == "fire" else f"{what}: {timer}", acting=acting)
+    if what == "see":
+        return Row(at_s=at_s, node=index, text=f"is told the truth of {world.nodes.names[event[2]]}", acting=acting)
     return Row(at_s=at_s, node=index, text=what, acting=acting)
 
 
