@@ -9,14 +9,15 @@ import msgspec
 from doyen.check.explore import Found, explore, left_of, play
 from doyen.check.nodes import Nodes, Tamper
 from doyen.check.turns import ALL, Event, Faults
-from doyen.check.world import NOBODY, Clock, Violation, World
+from doyen.check.world import NOBODY, SEEN_AFTER, Clock, Violation, World
 from doyen.core.clock import Duration, ms
 from doyen.core.config import Config
 from doyen.core.ids import NodeId
+from doyen.core.kinds import Around, Detection
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import from_tables
-from doyen.node.registry import find_election
+from doyen.node.registry import find_election, further
 from doyen.sim.lanes import Picture
 
 # Timers of the same proportions as a node's, as few of them as there can be: in pole lease = 3 beats, T = 1 beat.
@@ -80,7 +81,7 @@ class Case(Config, frozen=True, kw_only=True):
         """Return every node's configuration."""
         names = [str(name) for name in self.names()]
         usual = {"group": "checked", "group_size": self.voters, "voters": names, "state": "disk", "shared": "disk"}
-        tables = SMALL.get(self.kind, {})
+        tables = SMALL.get("hybrid" if self.kind in CHURN else self.kind, {})
         return from_tables({"election": self.election, **tables, **self.node}, defaults=usual, path=("node",))
 
     def world(self, tamper: Tamper | None = None) -> World:
@@ -116,10 +117,14 @@ class Case(Config, frozen=True, kw_only=True):
             "random_draws": f"each is {self.draw:g}",
             "messages": "in rounds: those of one sender in order, of several in any; alike ones of one round once",
             "late_timers": "those that would do something when due; they fire when time has moved on",
+            "members": "as the world tells them" if self.told else "as their own protocol finds them, if any",
+            "settling_s": self.settling / 1e9,
         }
 
 
 _NONE = Faults(crashes=0, losses=0, timers=0, resignations=0)
+ONE_OF_EACH = msgspec.structs.replace(_NONE, crashes=1, losses=1, holds=1, breaks=1)
+CHURN = ("base", "optimistic", "preferred")  # They are one machine with hybrid.
 USUAL: Mapping[str, Case] = {
     "pole": Case(election="pole"),
     # A late timer breaks what its promise takes for granted: round trips below ring.arbitration, and no stops.
@@ -142,9 +147,25 @@ USUAL: Mapping[str, Case] = {
 
 
 def usual_of(election: str) -> Case:
-    """Return the bound of an election where none is given; an alias counts as its name."""
+    """Return the bound of an election where none is given; an alias counts as its name.
+
+    An election of another package gets one by its own worst case: time for one takeover, and as long for agreement as
+    it says itself.
+    """
     kind = Case(election=election).kind
-    return msgspec.structs.replace(USUAL.get(kind, USUAL["pole"]), election=election)
+    usual = USUAL.get("hybrid" if kind in CHURN else kind)
+    if usual is not None:
+        return msgspec.structs.replace(usual, election=election)
+    if kind == "none":
+        raise ConfigError("ELECTION none elects nobody: give pole, or another election")
+    found = find_election(kind)
+    if kind not in further("election") or found.other_half is not None or found.needs.only:
+        raise ConfigError(f"ELECTION {kind} has no bound here that is known to end: give {', '.join(USUAL)}")
+    case = Case(election=election, told=found.needs.members, faults=ONE_OF_EACH, in_all=1)
+    around = Around(delay=0, group_size=case.voters, detection=Detection(SEEN_AFTER, "it is told", SEEN_AFTER))
+    worst = found.worst_case(case.config().table(found.table), around)
+    weak = case.config().promise(found).sort == "weak"
+    return msgspec.structs.replace(case, horizon=worst.failover, settling=worst.settling if weak else 0)
 
 
 # Counterexamples.

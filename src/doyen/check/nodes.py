@@ -227,11 +227,15 @@ class Nodes:
         return found
 
     def final(self, state: int) -> tuple[Any, NodeId] | None:
-        """Return the election, and its leader, that a node in that state holds for final."""
+        """Return the decision of an election, and its leader, that a node in that state holds for final.
+
+        An initiator whose choice seems dead decides once more: a later decision of one election is another one.
+        """
         if state not in self._finals:
             machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
             held = machine.held if isinstance(machine, CTolerant) else None
-            self._finals[state] = (held.election, held.leader) if held is not None and held.final else None
+            is_final = held is not None and held.final
+            self._finals[state] = ((held.election, held.sequence), held.leader) if held and is_final else None
         return self._finals[state]
 
     def standing(self, state: int) -> tuple[NodeId | None, bool]:

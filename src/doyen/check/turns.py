@@ -37,7 +37,7 @@ class Faults(Struct, frozen=True, kw_only=True):
 CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.
 Left: TypeAlias = tuple[int, ...]  # The faults that are left.
 Numbers: TypeAlias = tuple[int, ...]  # Of messages or timers.
-Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (election, its final leader)
+Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (decision, its final leader)
 Order: TypeAlias = tuple[Any, ...]  # Where a leader stands among all that a weak election had: its term, and more.
 Event: TypeAlias = tuple[Any, ...]  # What happens, and to which node; the rest as it needs.
 

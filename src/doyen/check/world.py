@@ -5,6 +5,7 @@ hears of what another does in it, so nodes take turns, in one order; two that ac
 at once in some other order, and are found to.  Once nothing is on its way, time moves to the next deadline of any node.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class State(NamedTuple):
     reigns: int  # How often a node began to lead.
     cut: int  # The node that is cut off, or NOBODY.
     acted: int  # Who has acted at any moment of this round, as bits.
-    finals: Finals = ()  # Of weak elections: whom anybody held for final.
+    finals: Finals = ()  # Of weak elections: whom anybody held for final, by which decision.
     up: Numbers = ()  # The incarnations of nodes that are up when time moves on, where the world tells who is here.
 
 
@@ -177,7 +178,7 @@ class World:
         for election, leader in turn.finals:
             other = known.setdefault(election, leader)
             if other != leader:
-                return Violation("final", f"{name} holds {leader} final in an election in which {other} was")
+                return Violation("final", f"{name} holds {leader} final by a decision by which {other} was")
         if turn.went_back:
             return Violation(
                 "back", f"{name} goes back to the leader of term {turn.went_back[0]} from that of {turn.node.told[0]}"
@@ -191,7 +192,9 @@ class World:
             return state
         if not any(map(any, state.outbox)):
             return state._replace(fresh=False, acted=0, up=())  # None is looked at before time moves on.
-        return self._begin(state._replace(fresh=False, turn=0, up=(), inbox=state.outbox, outbox=(self._nothing,) * self.size))
+        return self._begin(
+            state._replace(fresh=False, turn=0, up=(), inbox=state.outbox, outbox=(self._nothing,) * self.size)
+        )
 
     def _begin(self, state: State) -> State:
         """Begin a round: see who acts."""
@@ -249,8 +252,7 @@ class World:
             return None
         key = state.now, state.nodes
         if key not in self._settles:
-            for last, _ in self.calmed(state):
-                pass
+            last, _ = deque(self.calmed(state), maxlen=1)[0]
             if self.is_agreed(last.nodes):
                 self._settles[key] = None
             else:
