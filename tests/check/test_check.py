@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_voters import SAFETY, Broken, LeadsWithoutAPlace, tampered
+from broken_hybrids import BROKEN as HYBRIDS
+from broken_hybrids import Broken as BrokenHybrid
+from broken_voters import SAFETY, Broken, LeadsWithoutAPlace, WillIsNoPromiseToStop, tampered
 from msgspec.structs import replace
 
 from doyen.check.case import Case, picture, played, read, to_text, transcript, usual_of
@@ -14,6 +16,7 @@ from doyen.check.turns import Faults
 from doyen.core.clock import ms
 from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
 
 POLE = Case(election="pole", horizon=ms(400), in_all=1)
 
@@ -37,7 +40,11 @@ def test_a_broken_voter_is_found(broken: Broken, monkeypatch: pytest.MonkeyPatch
     """Each breaks safety; the faults that it takes are stated before the run, and no more are allowed."""
     broken.patch(monkeypatch)
     case = Case(
-        election="pole", horizon=ms(broken.horizon_ms), faults=Faults(**(NONE | broken.faults)), in_all=broken.in_all
+        election="pole",
+        horizon=ms(broken.horizon_ms),
+        faults=Faults(**(NONE | broken.faults)),
+        in_all=broken.in_all,
+        node={"pole": _small() | broken.pole} if broken.pole else {},
     )
     _, found = case.run(tamper=broken.tamper)
     assert [violation.rule for violation, _ in found.violations][:1] == [broken.rule]
@@ -105,10 +112,73 @@ def test_by_key_holds_within_its_bound_and_an_owner_without_a_place_is_found(tel
     tell(f"check by-key: {found.states:,} states, all; the broken one is found after {bad.states:,}")
 
 
-def test_hybrid_holds_within_its_bound() -> None:
+def _hybrid(faults: dict[str, int], in_all: int, horizon_ms: int = 300) -> Case:
+    return replace(usual_of("hybrid"), faults=Faults(**(NONE | faults)), in_all=in_all, horizon=ms(horizon_ms))
+
+
+def test_hybrid_holds_where_messages_are_lost_and_views_are_wrong() -> None:
+    _, found = _hybrid({"losses": 1, "holds": 1, "breaks": 1}, 2).run()
+    assert (found.violations, found.exhausted, found.reigns) == ([], True, 3)
+    assert found.states > 5000
+
+
+@pytest.mark.soak
+def test_hybrid_holds_within_its_bound(tell: Callable[[str], None]) -> None:
     _, found = usual_of("hybrid").run()
-    assert (found.violations, found.exhausted, found.reigns) == ([], True, 2)
-    assert found.states > 500
+    assert (found.violations, found.exhausted, found.reigns) == ([], True, 4)
+    assert found.states > 100_000
+    tell(f"check hybrid: {found.states:,} states, all")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(broken, id=broken.name, marks=[pytest.mark.soak] if broken.faults.get("crashes") == 2 else [])
+        for broken in HYBRIDS
+    ],
+)
+def test_a_broken_hybrid_is_found(
+    broken: BrokenHybrid, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]
+) -> None:
+    """The sound one has no fault in as many states of the same bound."""
+    case = _hybrid(broken.faults, broken.in_all, broken.horizon_ms)
+    with monkeypatch.context() as patches:
+        broken.patch(patches)
+        _, found = case.run(tamper=broken.tamper)
+        assert [violation.rule for violation, _ in found.violations] == [broken.rule]
+        rows, violation = played(case, found.violations[0][1], broken.tamper)
+        assert violation == found.violations[0][0]
+        assert violation.text == rows[-1].text
+    assert case.run(states_max=found.states)[1].violations == []
+    tell(f"mutant {broken.name}: {violation.text} ({found.states:,} states, {len(rows)} events)")
+
+
+def test_a_counterexample_is_a_transcript_a_scenario_that_plays_again_and_a_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from click.testing import CliRunner
+
+    from doyen.cli.check import command as check
+    from doyen.cli.sim.run import command as run
+
+    flags = ["--crashes", "0", "--losses", "0", "--timers", "0", "--to", str(tmp_path / "found"), "--json"]
+    with monkeypatch.context() as patches:
+        patches.setattr(Pole, "hand_over", WillIsNoPromiseToStop.hand_over)
+        done = CliRunner().invoke(check, ["pole", *flags], standalone_mode=False)
+        assert done.return_value == 1
+        answer = json.loads(done.output)
+        (violation,) = answer["violations"]
+        assert (violation["rule"], answer["exhausted"]) == ("alone", False)
+        again = CliRunner().invoke(run, [violation["scenario"], "--json"], standalone_mode=False)
+        assert again.return_value == 1
+        played_again = json.loads(again.output)
+        assert played_again["violation"] == {"rule": violation["rule"], "text": violation["text"]}
+        assert played_again["transcript"] == violation["transcript"]
+        assert any("resign" in line for line in violation["transcript"])
+    drawn = Path(violation["picture"]).read_text(encoding="utf-8")
+    assert drawn.startswith("<svg") and violation["text"] in drawn and all(name in drawn for name in ("n0", "n1", "n2"))
+    sound = CliRunner().invoke(run, [violation["scenario"]], standalone_mode=False)
+    assert sound.return_value == 0 and "nothing is violated any more" in sound.output
 
 
 def test_an_alias_is_checked_like_its_election() -> None:

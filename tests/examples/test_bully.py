@@ -105,6 +105,28 @@ def test_scenarios_with_checkers(run: Run) -> None:
     assert run(*line).stdout == done.stdout
 
 
+def test_every_order_of_events_in_a_small_group(run: Run) -> None:
+    """Its bound is made of its own worst case; one that keeps a leader that is gone is found, and plays again."""
+    sound = json.loads(run("-m", "doyen", "check", "bully", "--losses", "0", "--holds", "0", "--json").stdout)
+    assert (sound["violations"], sound["exhausted"], sound["promise"]) == ([], True, "weak")
+    assert sound["states"] > 1000 and sound["bound"]["settling_s"] > 1
+    program = """
+import sys, bully.machine
+from doyen.cli import main
+sound = bully.machine.Bully.on_view_changed
+bully.machine.Bully.HEARS[bully.machine.ViewChanged] = lambda self, fact, now: (
+    sound(self, fact, now) if self.term is None else None
+)
+main(sys.argv[1:])
+"""
+    done = run("-c", program, "check", "bully", "--crashes", "1", "--to", "found", "--json")
+    (violation,) = json.loads(done.stdout)["violations"]
+    assert done.returncode == 1 and violation["rule"] == "agreed"
+    again = run("-c", program, "sim", "run", violation["scenario"])
+    assert again.returncode == 1 and violation["text"] in again.stdout
+    assert run("-m", "doyen", "sim", "run", violation["scenario"]).returncode == 0
+
+
 SCENARIO = """# The leader is killed, and comes back.
 [group]
 nodes = 3

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms
 from doyen.core.ids import NodeId
@@ -12,9 +13,9 @@ from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
-from doyen.election.pole.messages import Status
+from doyen.election.pole.messages import HeartbeatAck, Message, Pending, Resigned, Status
 from doyen.election.pole.promise import Voter, VoterRecord
-from doyen.election.pole.reign import Lease
+from doyen.election.pole.reign import Beats, Lease, Reign
 from doyen.membership.ring.messages import LeftRing
 
 
@@ -50,6 +51,48 @@ class LeaseOnAnotherClock(Pole):
         return super().leads(now - ms(200))
 
 
+class PendingIsAGrant(Pole):
+    """A claimant counts those that will grant its claim, once they may, as if they had."""
+
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Pending):
+            message = HeartbeatAck(message.epoch, message.number, True, *self.voter.stamp)
+        super().on_message(sender, message, now)
+
+
+class WillIsNoPromiseToStop(Pole):
+    """A leader that resigns goes on for its lease, as one would whose will is sent while it lives."""
+
+    def hand_over(self, to: NodeId | None, now: Instant) -> None:
+        self.out.multicast(Resigned(self.epoch, to or self.reign.rivals.best))
+
+
+class WillNotBoundToItsTerm(Pole):
+    """The will of an earlier term ends a later one of the same leader."""
+
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Resigned):
+            message = replace(message, epoch=max(message.epoch, self.epoch, self.voter.promise.granted_epoch))
+        super().on_message(sender, message, now)
+
+
+class AskedIsAnswered(Reign):
+    """A leader that holds its majority takes it that whoever hears a heartbeat answers it."""
+
+    def beat(self, acting: bool, now: Instant, *, all_answer: bool = True) -> None:
+        super().beat(acting, now, all_answer=all_answer)
+        if self.lease is not None:
+            for voter in self.lease.electorate.names:
+                self.lease.answered(voter, now)
+
+
+class WillOfAnybody(Voter):
+    """Any will frees the voter, whoever left it."""
+
+    def release(self, leader: NodeId, epoch: int) -> bool:
+        return super().release(self.bound_to or leader, max(epoch, self.promise.granted_epoch))
+
+
 class Broken(NamedTuple):
     name: str
     faults: dict[str, int]
@@ -58,10 +101,17 @@ class Broken(NamedTuple):
     machine: type[Pole] | None = None
     patched: tuple[Any, str, Any] | None = None  # (class, name, what is there instead)
     horizon_ms: int = 400
+    part: type[Any] | None = None  # In place of the voter or the reign.
+    pole: dict[str, str] = {}  # Other timers than those of `doyen check pole`.
 
     def tamper(self, machine: Any) -> None:
-        if self.machine is not None and type(machine) is Pole:
+        if type(machine) is not Pole:
+            return
+        if self.machine is not None:
             machine.__class__ = self.machine
+        for sound in (machine.voter, machine.reign):
+            if self.part is not None and issubclass(self.part, type(sound)):
+                sound.__class__ = self.part
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         if self.patched is not None:
@@ -76,12 +126,22 @@ def _free_of_all(self: Voter, leader: NodeId) -> Instant:
     return 0
 
 
+def _counted_from_the_answer(self: Reign, voter: NodeId, number: int, now: Instant) -> None:
+    if self._beats.sent_at(number) is not None:
+        self._answered(voter, now)
+
+
+def _never_forgotten(self: Beats) -> None:
+    pass
+
+
 def _until(self: Lease) -> Instant:
     reached = self.electorate.reached(self._anchors)
     return -1 if reached is None else reached + 2 * self._length
 
 
 CUT = {"cuts": 1}
+LATE_WILL = {"resignations": 1, "duplicates": 1, "breaks": 2}
 SAFETY = [
     Broken("a lease without an end", CUT, 1, machine=LeaseOfAnyNumber, horizon_ms=600),
     Broken("a lease on a clock that was set back", CUT, 1, machine=LeaseOnAnotherClock, horizon_ms=600),
@@ -97,6 +157,19 @@ SAFETY = [
         horizon_ms=200,
     ),
     Broken("a restart that does not wait", CUT | {"crashes": 2}, 3, machine=PromiseForgottenByARestart, horizon_ms=200),
+    Broken(
+        "a lease that counts from the answer",
+        CUT | {"holds": 1},
+        2,
+        patched=(Reign, "on_ack", _counted_from_the_answer),
+        horizon_ms=300,
+        pole={"lease": "200ms"},  # Else it takes 400 ms, and more states than can be looked through.
+    ),
+    Broken("a question that is taken for its answer", CUT, 1, part=AskedIsAnswered, horizon_ms=600),
+    Broken("a grant to come that counts as one", CUT | {"breaks": 2}, 3, machine=PendingIsAGrant),
+    Broken("a leader that resigns and acts on", {"resignations": 1}, 1, machine=WillIsNoPromiseToStop, horizon_ms=100),
+    Broken("a will of anybody", LATE_WILL, 4, part=WillOfAnybody, horizon_ms=200),
+    Broken("a will of any term", LATE_WILL | {"resignations": 2}, 5, machine=WillNotBoundToItsTerm, horizon_ms=200),
 ]
 
 

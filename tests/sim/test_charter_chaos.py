@@ -9,6 +9,13 @@ from typing import Any, Final
 
 import pytest
 from broken import as_mutant
+from broken_voters import (
+    AskedIsAnswered,
+    PendingIsAGrant,
+    WillIsNoPromiseToStop,
+    WillNotBoundToItsTerm,
+    WillOfAnybody,
+)
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
@@ -18,9 +25,8 @@ from doyen.core.leadership import BatonPassed
 from doyen.election.pole.charter import Keeper, Register
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
-from doyen.election.pole.messages import Charter, HeartbeatAck, Message, Pending, Resigned, Status
+from doyen.election.pole.messages import Charter, HeartbeatAck, Status
 from doyen.election.pole.promise import Voter
-from doyen.election.pole.reign import Reign
 from doyen.sim.churn import ChurnEvent, RandomChurn
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
@@ -244,29 +250,6 @@ class RemovedVoterStillCounted(Register):
         return charter
 
 
-class WillNotBoundToItsTerm(Pole):
-    """The will of an earlier term ends a later one of the same leader."""
-
-    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if isinstance(message, Resigned):
-            message = replace(message, epoch=max(message.epoch, self.epoch, self.voter.promise.granted_epoch))
-        super().on_message(sender, message, now)
-
-
-class WillOfAnybody(Voter):
-    """Any will frees the voter, whoever left it."""
-
-    def release(self, leader: NodeId, epoch: int) -> bool:
-        return super().release(self.bound_to or leader, max(epoch, self.promise.granted_epoch))
-
-
-class WillIsNoPromiseToStop(Pole):
-    """A leader that resigns goes on for its lease, as one would whose will is sent while it lives."""
-
-    def hand_over(self, to: NodeId | None, now: Instant) -> None:
-        self.out.multicast(Resigned(self.epoch, to or self.reign.rivals.best))
-
-
 class WillSentWhileTheCommandLives(Pole):
     """It is the keeper that is broken."""
 
@@ -277,25 +260,6 @@ class PassedOnBeforeItIsWritten(Pole):
     def write_baton(self, command: PassOn, now: Instant) -> None:
         super().write_baton(command, now)
         self.out.emit(BatonPassed((command.number,)))
-
-
-class PendingIsAGrant(Pole):
-    """A claimant counts those that will grant its claim, once they may, as if they had."""
-
-    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if isinstance(message, Pending):
-            message = HeartbeatAck(message.epoch, message.number, True, *self.voter.stamp)
-        super().on_message(sender, message, now)
-
-
-class AskedIsAnswered(Reign):
-    """A leader that holds its majority takes it that whoever hears a heartbeat answers it."""
-
-    def beat(self, acting: bool, now: Instant, *, all_answer: bool = True) -> None:
-        super().beat(acting, now, all_answer=all_answer)
-        if self.lease is not None:
-            for voter in self.lease.electorate.names:
-                self.lease.answered(voter, now)
 
 
 class StaysAfterRemovingItself(Pole):

@@ -9,14 +9,15 @@ import msgspec
 from doyen.check.explore import Found, explore, left_of, play
 from doyen.check.nodes import Nodes, Tamper
 from doyen.check.turns import ALL, Event, Faults
-from doyen.check.world import NOBODY, Clock, Violation, World
+from doyen.check.world import NOBODY, SEEN_AFTER, Clock, Violation, World
 from doyen.core.clock import Duration, ms
 from doyen.core.config import Config
 from doyen.core.ids import NodeId
+from doyen.core.kinds import Around, Detection
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import from_tables
-from doyen.node.registry import find_election
+from doyen.node.registry import find_election, further
 from doyen.sim.lanes import Picture
 
 # Timers of the same proportions as a node's, as few of them as there can be: in pole lease = 3 beats, T = 1 beat.
@@ -31,6 +32,20 @@ SMALL: Mapping[str, Any] = {
             "drift_max": 0.0,
             "resign_interval": "inf",
         }
+    },
+    "hybrid": {
+        "rank": "hash",
+        "ctolerant": {
+            "missing_max": 1,
+            "response_timeout": "100ms",
+            "resend_interval": "100ms",
+            "final_timeout": "300ms",
+            "begin_spread": "100ms",
+            "bootstrap_after": "100ms",
+            "ask_interval": "1s",
+            "notify_retry_max": 1,
+            "better_for": "inf",
+        },
     },
     "by-key": {
         "ring": {"lease": "200ms", "arbitration": "100ms", "resends": 0, "random_phases": False, "neighbours": 1}
@@ -50,6 +65,8 @@ class Case(Config, frozen=True, kw_only=True):
     in_all: int = 99  # How many faults a run has at most, of any kinds.
     rates: tuple[int, ...] = ()  # Of the nodes' clocks, in thousandths; none: all alike.
     draw: float = 0.5  # What every random draw gives.
+    told: bool = False  # The world tells who is here, wrongly where a fault says so, and no membership runs.
+    settling: Duration = 0  # How long after the last fault all must follow one leader; 0: that is not looked at.
     node: dict[str, Any] = {}  # The tables of the nodes' configuration.
 
     def names(self) -> tuple[NodeId, ...]:
@@ -64,7 +81,7 @@ class Case(Config, frozen=True, kw_only=True):
         """Return every node's configuration."""
         names = [str(name) for name in self.names()]
         usual = {"group": "checked", "group_size": self.voters, "voters": names, "state": "disk", "shared": "disk"}
-        tables = SMALL.get(self.kind, {})
+        tables = SMALL.get("hybrid" if self.kind in CHURN else self.kind, {})
         return from_tables({"election": self.election, **tables, **self.node}, defaults=usual, path=("node",))
 
     def world(self, tamper: Tamper | None = None) -> World:
@@ -72,8 +89,15 @@ class Case(Config, frozen=True, kw_only=True):
         if len(rates) != self.voters:
             raise ConfigError(f"are {len(rates)} for {self.voters} nodes: give one each", field="rates")
         clocks = tuple(Clock(index * ms(10_000), rate) for index, rate in enumerate(rates))  # Offsets mean nothing.
-        nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper)
-        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections, cold=self.cold)
+        nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper, told=self.told)
+        return World(
+            nodes,
+            clocks,
+            horizon=self.horizon,
+            reigns_max=1 + self.elections,
+            cold=self.cold,
+            settling=self.settling,
+        )
 
     def run(self, *, tamper: Tamper | None = None, states_max: int = 0) -> tuple[World, Found]:
         """Explore; return the world too, which knows what numbers stand for."""
@@ -93,10 +117,14 @@ class Case(Config, frozen=True, kw_only=True):
             "random_draws": f"each is {self.draw:g}",
             "messages": "in rounds: those of one sender in order, of several in any; alike ones of one round once",
             "late_timers": "those that would do something when due; they fire when time has moved on",
+            "members": "as the world tells them" if self.told else "as their own protocol finds them, if any",
+            "settling_s": self.settling / 1e9,
         }
 
 
 _NONE = Faults(crashes=0, losses=0, timers=0, resignations=0)
+ONE_OF_EACH = msgspec.structs.replace(_NONE, crashes=1, losses=1, holds=1, breaks=1)
+CHURN = ("base", "optimistic", "preferred")  # They are one machine with hybrid.
 USUAL: Mapping[str, Case] = {
     "pole": Case(election="pole"),
     # A late timer breaks what its promise takes for granted: round trips below ring.arbitration, and no stops.
@@ -110,16 +138,34 @@ USUAL: Mapping[str, Case] = {
         election="hybrid",
         voters=4,
         horizon=ms(300),
-        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, resignations=1, duplicates=1),
+        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, resignations=1, holds=1, breaks=1),
         in_all=1,
+        told=True,
+        settling=ms(5000),
     ),
 }
 
 
 def usual_of(election: str) -> Case:
-    """Return the bound of an election where none is given; an alias counts as its name."""
+    """Return the bound of an election where none is given; an alias counts as its name.
+
+    An election of another package gets one by its own worst case: time for one takeover, and as long for agreement as
+    it says itself.
+    """
     kind = Case(election=election).kind
-    return msgspec.structs.replace(USUAL.get(kind, USUAL["pole"]), election=election)
+    usual = USUAL.get("hybrid" if kind in CHURN else kind)
+    if usual is not None:
+        return msgspec.structs.replace(usual, election=election)
+    if kind == "none":
+        raise ConfigError("ELECTION none elects nobody: give pole, or another election")
+    found = find_election(kind)
+    if kind not in further("election") or found.other_half is not None or found.needs.only:
+        raise ConfigError(f"ELECTION {kind} has no bound here that is known to end: give {', '.join(USUAL)}")
+    case = Case(election=election, told=found.needs.members, faults=ONE_OF_EACH, in_all=1)
+    around = Around(delay=0, group_size=case.voters, detection=Detection(SEEN_AFTER, "it is told", SEEN_AFTER))
+    worst = found.worst_case(case.config().table(found.table), around)
+    weak = case.config().promise(found).sort == "weak"
+    return msgspec.structs.replace(case, horizon=worst.failover, settling=worst.settling if weak else 0)
 
 
 # Counterexamples.
@@ -146,7 +192,10 @@ def played(case: Case, choices: list[int], tamper: Tamper | None = None) -> tupl
         acts = world.acting(state.nodes, state.now) | state.acted
         acting = tuple(index for index in range(world.size) if acts >> index & 1)
         rows += [_row(world, event, state.now / 1e9, acting) for event in events if event[1] != NOBODY]
-    violation = states[-1][2]
+    state, _, violation = states[-1]
+    if violation is not None and violation.rule == "agreed":
+        for after, events in world.calmed(state):
+            rows += [_row(world, event, after.now / 1e9, ()) for event in events]
     if violation is not None and rows:
         rows.append(msgspec.structs.replace(rows[-1], text=violation.text, sender=None, bad=True))
     return rows, violation
@@ -162,6 +211,8 @@ def _row(world: World, event: Event, at_s: float, acting: tuple[int, ...]) -> Ro
     if what in ("fire", "late", "fire late"):
         timer = _shown(world.turns.timers[event[2]].timer)
         return Row(at_s=at_s, node=index, text=timer if what == "fire" else f"{what}: {timer}", acting=acting)
+    if what == "see":
+        return Row(at_s=at_s, node=index, text=f"is told the truth of {world.nodes.names[event[2]]}", acting=acting)
     return Row(at_s=at_s, node=index, text=what, acting=acting)
 
 

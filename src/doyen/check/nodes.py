@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from doyen.check.frozen import Draws, Shared, digest
+from doyen.check.views import Told
 from doyen.core.clock import NEVER, Instant
 from doyen.core.commands import Resign
 from doyen.core.host import Host, Port, Verbs
@@ -18,9 +19,10 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import HandOverDue
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.core.view import Member
 from doyen.election.churn.machine import CTolerant
 from doyen.node.config import NodeConfig
-from doyen.node.stack import ELECTION, LEADER, NOTES, Site, Stack
+from doyen.node.stack import ELECTION, LEADER, MEMBERSHIP, NOTES, Site, Stack
 
 Tamper = Callable[[Any], None]  # Breaks a machine that was just built, on purpose.
 Disk = tuple[tuple[str, bytes], ...]  # What is durable, by channel.
@@ -107,9 +109,15 @@ class Nodes:
     """All states that any node was ever in, and the steps between them."""
 
     def __init__(
-        self, config: NodeConfig, names: tuple[NodeId, ...], *, draw: float = 0.5, tamper: Tamper | None = None
+        self,
+        config: NodeConfig,
+        names: tuple[NodeId, ...],
+        *,
+        draw: float = 0.5,
+        tamper: Tamper | None = None,
+        told: bool = False,  # The world tells who is here, and no membership runs.
     ) -> None:
-        self.config, self.names = config, names
+        self.config, self.names, self.told = config, names, told
         self._draws, self._tamper = Draws(draw), tamper
         self._world = _Recorder()
         self._shared = Shared(self._world)
@@ -119,6 +127,7 @@ class Nodes:
         self._leads: dict[tuple[int, Instant], bool] = {}
         self._named: dict[int, NodeId | None] = {}
         self._finals: dict[int, tuple[Any, NodeId] | None] = {}
+        self._standings: dict[int, tuple[NodeId | None, bool]] = {}
         kind = config.election_kind()
         self.promise = None if kind is None else config.promise(kind)
         self.is_weak = self.promise is not None and self.promise.sort == "weak"  # Two may lead, in two regions.
@@ -128,9 +137,12 @@ class Nodes:
         """Return how many states of single nodes there are."""
         return len(self._copies)
 
-    def start(self, index: int, disk: Disk, incarnation: int, now: Instant, *, newcomer: bool) -> Step:
-        """Build a node from what is on its disk, and start it."""
+    def start(
+        self, index: int, disk: Disk, incarnation: int, now: Instant, *, newcomer: bool, up: tuple[int, ...] = ()
+    ) -> Step:
+        """Build a node from what is on its disk, and start it; `up` is who is here, where the world tells that."""
         host = Host(self.names[index], self._world)
+        present = [Member(node=self.names[other], incarnation=Incarnation(n)) for other, n in enumerate(up) if n]
         self._world.clear()
         records = dict(disk)
         Stack(
@@ -140,7 +152,7 @@ class Nodes:
                 incarnation=Incarnation(incarnation),
                 address=Address(self.names[index], 0),
                 seeds=self._seeds(index, incarnation),
-                add=lambda channel, build, **follows: self._add(host, channel, build, **follows),
+                add=lambda channel, build, **follows: self._add(host, channel, build, present, **follows),
                 rng=lambda channel: self._draws,
                 restored=lambda channel, kind: _read(records.get(channel), kind),
                 durable=True,
@@ -157,10 +169,15 @@ class Nodes:
             return ()
         return tuple(Address(name, 0) for name in self.names[: 1 if index else 2] if name != self.names[index])
 
-    def _add(self, host: Host, channel: str, build: Callable[[Port], Any], **follows: Any) -> None:
-        if channel in (LEADER, NOTES):  # They only describe members, and decide nothing.
+    def _add(
+        self, host: Host, channel: str, build: Callable[[Port], Any], present: list[Member], **follows: Any
+    ) -> None:
+        is_told = self.told and channel == MEMBERSHIP
+        if is_told or channel in (LEADER, NOTES):  # The latter only describe members, and decide nothing.
             port = Port(host, channel, ())
             port.machine = build(port)
+            if is_told:
+                host.add(channel, lambda port: Told(port, present))
             return
         port = host.add(channel, build, **follows)
         if self._tamper is not None:
@@ -210,18 +227,23 @@ class Nodes:
         return found
 
     def final(self, state: int) -> tuple[Any, NodeId] | None:
-        """Return the election, and its leader, that a node in that state holds for final."""
+        """Return the decision of an election, and its leader, that a node in that state holds for final.
+
+        An initiator whose choice seems dead decides once more: a later decision of one election is another one.
+        """
         if state not in self._finals:
             machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
             held = machine.held if isinstance(machine, CTolerant) else None
-            self._finals[state] = (held.election, held.leader) if held is not None and held.final else None
+            is_final = held is not None and held.final
+            self._finals[state] = ((held.election, held.sequence), held.leader) if held and is_final else None
         return self._finals[state]
 
-    def leader_of(self, state: int) -> NodeId | None:
-        """Return whom a node in that state names."""
-        machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
-        found: NodeId | None = machine.named
-        return found
+    def standing(self, state: int) -> tuple[NodeId | None, bool]:
+        """Return whom a node in that state names, and whether that is final."""
+        if state not in self._standings:
+            machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+            self._standings[state] = machine.named, getattr(machine, "final", True)
+        return self._standings[state]
 
     def named(self, state: int) -> NodeId | None:
         """Return whom a node in that state names, if its election hears of a leader that is gone."""

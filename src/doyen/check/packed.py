@@ -51,6 +51,7 @@ class _Round(NamedTuple):
     cut: int
     acted: int
     finals: Finals
+    up: Numbers
 
 
 class Packed:
@@ -72,7 +73,7 @@ class Packed:
     # From states to numbers and back.
 
     def pack(self, state: State) -> int:
-        one = _Round(state.now, state.fresh, state.turn, state.term, state.reigns, state.cut, state.acted, state.finals)
+        one = _Round(*[getattr(state, name) for name in _Round._fields])
         number = self._rounds.of(one)
         for index, place in enumerate(self._places):
             box = state.inbox[index] if index >= state.turn else tuple(box[index] for box in state.outbox)
@@ -99,6 +100,7 @@ class Packed:
             cut=one.cut,
             acted=one.acted,
             finals=one.finals,
+            up=one.up,
         )
 
     @property
@@ -153,6 +155,7 @@ class Packed:
                 state.cut,
                 state.acted | end.acted << index,
                 self.world.finals(state.finals, end.finals),
+                state.up,
             )
             change = (node - (number >> place & PAIR) << place) + self._rounds.of(one) - (number & MASK)
             yield change, self.lefts.of(end.left), violation
@@ -177,7 +180,7 @@ class Packed:
         found = self._quiets.get(number & MASK)
         if found is None:
             one = self._rounds.values[number & MASK]
-            found = self._quiets[number & MASK] = self._rounds.of(one._replace(fresh=False, acted=0))
+            found = self._quiets[number & MASK] = self._rounds.of(one._replace(fresh=False, acted=0, up=()))
         return number - (number & MASK) + found
 
     def _begun(self, number: int, now: Instant, fresh: bool = False, cut: int | None = None) -> int:
@@ -187,18 +190,23 @@ class Packed:
         found = self._begins.get(key)
         if found is None:
             one = self._rounds.values[number & MASK]
-            acted = self.world.acting(tuple(self._nodes.values[node][0] for node in nodes), now)
+            found_nodes = tuple(self._nodes.values[node][0] for node in nodes)
+            acted, up = self.world.acting(found_nodes, now), self.world.up(found_nodes) if fresh else ()
             cut = one.cut if cut is None else cut
-            found = self._rounds.of(one._replace(now=now, fresh=fresh, turn=0, cut=cut, acted=acted))
+            found = self._rounds.of(one._replace(now=now, fresh=fresh, turn=0, cut=cut, acted=acted, up=up))
             self._begins[key] = found
         return number - (number & MASK) + found
 
     def _quiet(self, number: int, left: int) -> Iterator[After]:
         world, one = self.world, self._rounds.values[number & MASK]
-        after = min(self._due_at(index, number >> place & MASK) for index, place in enumerate(self._places))
-        if after > world.horizon or one.reigns > world.reigns_max:
+        dues = [self._due_at(index, number >> place & MASK) for index, place in enumerate(self._places)]
+        now = max(min(dues), one.now)
+        if world.nodes.told:
+            now = world.next_at(one.now, self.unpack(number).nodes, dues)
+        if now > world.horizon or one.reigns > world.reigns_max:
+            if world.settling and (violation := world.unsettled(self.unpack(number))):
+                yield number, left, violation
             return
-        now = max(after, one.now)
         moved = self._begun(number, now, True)
         violation = world.together(self._rounds.values[moved & MASK].acted)
         yield moved, left, violation

@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from doyen.check.nodes import Came, Disk, Fired, Input, Nodes, Ordered, Step, Written
+from doyen.check.views import Seen
 from doyen.core.clock import Instant
 from doyen.core.commands import Resign
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.node.stack import ELECTION
+from doyen.election.churn.messages import LeaderHeld
+from doyen.node.stack import ELECTION, MEMBERSHIP
 
 DOWN: Final = -1
 
@@ -29,13 +31,14 @@ class Faults(Struct, frozen=True, kw_only=True):
     holds: int = 0  # A message is held, so that any others overtake it; or a record takes as long as that.
     duplicates: int = 0  # A message comes a second time, at any time.
     cuts: int = 0  # A node is cut off from all others for a while.
-    breaks: int = 0  # A node learns, wrongly or not, that the process of its leader is gone.
+    breaks: int = 0  # A node is told, wrongly or not, that its leader is gone.
 
 
 CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.
 Left: TypeAlias = tuple[int, ...]  # The faults that are left.
 Numbers: TypeAlias = tuple[int, ...]  # Of messages or timers.
-Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (election, its final leader)
+Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (decision, its final leader)
+Order: TypeAlias = tuple[Any, ...]  # Where a leader stands among all that a weak election had: its term, and more.
 Event: TypeAlias = tuple[Any, ...]  # What happens, and to which node; the rest as it needs.
 
 
@@ -51,7 +54,8 @@ class Node(NamedTuple):
     slow: bool  # The disk takes its time.
     starts: int
     has_voted: bool  # There was a record once.
-    told: int = 0  # The greatest term of a weak election that it has told of; forgotten with the disk.
+    told: Order = ()  # The greatest leader that it has told of, in a weak election; the term is kept with the disk.
+    sees: Numbers = ()  # The incarnation of each member that it holds present, 0 for one that is gone, as it was told.
 
 
 NEW: Final = Node(DOWN, 0, (), (), (), (), False, 0, False)
@@ -68,7 +72,8 @@ class Turn(NamedTuple):
     acted: bool  # Whether it has acted as the leader at any moment.
     led: Numbers  # The terms that it began to lead in.
     finals: Finals = ()  # What it came to hold for final, in a weak election.
-    went_back: int = 0  # A term that it told of after a greater one.
+    went_back: Order = ()  # A leader that it told of after a greater one.
+    up: Numbers = ()  # The incarnation of each node that is up, when time has just moved on; where the world tells it.
 
 
 class Turns:
@@ -114,6 +119,16 @@ class Turns:
                         layers[turn.left[ALL] - after.left[ALL]].append(after)
         return tuple([(end, paths[end]) for ends in best.values() for end in ends])
 
+    def calm(self, index: int, turn: Turn, now: Instant, reached: frozenset[int]) -> tuple[Turn, tuple[Event, ...]]:
+        """Return one end of a turn without faults: a node sees what is so, and takes what comes in one order."""
+        events: tuple[Event, ...] = ()
+        while True:
+            moves = self.moves(index, turn, now, reached, fresh=False)
+            move = next((move for move in moves if move[0][0] == "see"), moves[0] if self.is_busy(turn, now) else None)
+            if move is None:
+                return turn, events
+            events, turn = (*events, move[0]), move[1]
+
     def is_busy(self, turn: Turn, now: Instant) -> bool:
         """Return whether something must still happen to a node in its turn."""
         node = turn.node
@@ -141,7 +156,7 @@ class Turns:
             rest = turn._replace(inbox=(*turn.inbox[:sender], numbers[1:], *turn.inbox[sender + 1 :]))
             came = self.messages[first][2]
             happens(("deliver", index, first), rest, came)
-            if node.state == DOWN:
+            if node.state == DOWN or sender == index:  # To oneself: at once, and surely.
                 continue
             if left[LOSSES]:
                 happens(("lose", index, first), rest._replace(left=less(left, LOSSES)))
@@ -154,6 +169,9 @@ class Turns:
             if fresh:
                 found.append((("start", index), self.started(index, turn, now, reached)))
             return found
+        for other, (seen, is_up) in enumerate(zip(node.sees, turn.up, strict=False)):
+            if seen != is_up and other != index:
+                happens(("see", index, other), self._seeing(turn, other, is_up), self._sight(other, is_up))
         for number in dict.fromkeys(turn.held):
             rest = turn._replace(held=without(turn.held, number))
             happens(("deliver held", index, number), rest, self.messages[number][2])
@@ -178,37 +196,51 @@ class Turns:
                 happens(("slow", index), turn._replace(node=node._replace(slow=True), left=less(left, HOLDS)))
         if left[CRASHES]:
             for kept_disk in (node.disk,) if not node.disk else (node.disk, ()):
-                told = node.told if kept_disk else 0
+                told = node.told[:1] if kept_disk else ()
                 down = NEW._replace(disk=kept_disk, starts=node.starts, has_voted=node.has_voted, told=told)
                 what = "crash" if kept_disk == node.disk else "crash and lose the disk"
-                happens((what, index), turn._replace(node=down, left=less(left, CRASHES)))
+                inbox = (*turn.inbox[:index], (), *turn.inbox[index + 1 :])  # What it told itself is gone with it.
+                happens((what, index), turn._replace(node=down, inbox=inbox, left=less(left, CRASHES)))
         if left[RESIGNATIONS] and node.mine:
             happens(("resign", index), turn._replace(left=less(left, RESIGNATIONS)), Ordered(ELECTION, Resign()))
         if left[BREAKS] and not node.mine and (leader := self.nodes.named(node.state)) is not None:
             broken = LinkBroken(leader, Incarnation(0), gone=True)
             happens(("break", index), turn._replace(left=less(left, BREAKS)), Ordered(ELECTION, broken))
+        if left[BREAKS] and turn.up and (named := self.nodes.standing(node.state)[0]) is not None:
+            other = self._indices[named]
+            if other != index and node.sees[other] == turn.up[other] > 0:
+                wrong = self._seeing(turn, other, 0)._replace(left=less(left, BREAKS))
+                happens(("break", index), wrong, self._sight(other, 0))
         return found
+
+    def _seeing(self, turn: Turn, other: int, incarnation: int) -> Turn:
+        sees = turn.node.sees
+        return turn._replace(node=turn.node._replace(sees=(*sees[:other], incarnation, *sees[other + 1 :])))
+
+    def _sight(self, other: int, incarnation: int) -> Ordered:
+        return Ordered(MEMBERSHIP, Seen(self.nodes.names[other], Incarnation(incarnation)))
 
     def started(self, index: int, turn: Turn, now: Instant, reached: frozenset[int]) -> Turn:
         """Return the turn after a node has started, from its disk."""
-        node = turn.node
-        step = self.nodes.start(index, node.disk, node.starts + 1, now, newcomer=not node.has_voted)
-        return self._after(index, turn._replace(node=node._replace(starts=node.starts + 1)), step, now, reached)
+        node, starts = turn.node, turn.node.starts + 1
+        sees = (*turn.up[:index], starts, *turn.up[index + 1 :]) if turn.up else ()
+        step = self.nodes.start(index, node.disk, starts, now, newcomer=not node.has_voted, up=sees)
+        return self._after(index, turn._replace(node=node._replace(starts=starts, sees=sees)), step, now, reached)
 
     def _after(self, index: int, turn: Turn, step: Step, now: Instant, reached: frozenset[int]) -> Turn:
         """Return the turn after a step."""
         node, name = turn.node, self.nodes.names[index]
         mine, led, timers, writing, sent = node.mine, turn.led, node.timers, node.writing, turn.sent
-        told, finals, went_back = node.told, turn.finals, turn.went_back
+        told, finals, went_back, inbox = node.told, turn.finals, turn.went_back, turn.inbox
         for fact in step.facts:
             if isinstance(fact, LeaderElected):
                 mine = 0 if fact.term.leader != name else fact.term.number
                 led = (*led, mine) if mine else led
-                if self.nodes.is_weak:
-                    went_back = fact.term.number if fact.term.number < told else went_back
-                    told = max(told, fact.term.number)
             elif isinstance(fact, LeaderLost) and fact.term.leader == name and fact.term.number == mine:
                 mine = 0
+            if self.nodes.is_weak and (order := order_of(fact)):
+                went_back = order if order < told[: len(order)] else went_back
+                told = max(told, order)
         final = self.nodes.final(step.state) if self.nodes.is_weak else None
         if final is not None and final not in finals:
             finals = (*finals, final)
@@ -220,6 +252,9 @@ class Turns:
             boxes = list(sent)
             for to, channel, message in step.sent:
                 came = Came(name, channel, message)
+                if to == name:
+                    own = self._number((index, index, came), self.messages)
+                    inbox = (*inbox[:index], (*inbox[index], own), *inbox[index + 1 :])
                 for other in reached if to is None else reached.intersection({self._indices.get(to, DOWN)}):
                     number = self._number((index, other, came), self.messages)
                     if number not in boxes[other]:  # Alike messages of one round count once.
@@ -236,9 +271,10 @@ class Turns:
             node.starts,
             node.has_voted or bool(step.records),
             told,
+            node.sees,
         )
         acted = turn.acted or (mine > 0 and not self.nodes.is_weak and self.nodes.leads(step.state, now))
-        return Turn(node, turn.inbox, turn.held, turn.left, sent, acted, led, finals, went_back)
+        return Turn(node, inbox, turn.held, turn.left, sent, acted, led, finals, went_back, turn.up)
 
     def _number(self, found: Any, known: list[Any]) -> int:
         number = self._numbers.get(found)
@@ -246,6 +282,17 @@ class Turns:
             number = self._numbers[found] = len(known)
             known.append(found)
         return number
+
+
+def order_of(fact: Any) -> Order:
+    """Return where the leader that a fact names stands: the later term first, and what else a record has."""
+    if isinstance(fact, LeaderElected):
+        return (fact.term.number,)
+    if not isinstance(fact, LeaderHeld):
+        return ()
+    record, election = fact.record, fact.record.election
+    lower = tuple(-ord(letter) for letter in election.initiator)  # Of one term, that of the lowest initiator counts.
+    return election.number, lower, election.incarnation, record.sequence, record.leader_incarnation
 
 
 def covers(left: Left, other: Left) -> bool:
