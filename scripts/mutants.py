@@ -49,7 +49,7 @@ SAMPLE, FRESH = HERE / "tests/mutants/sample.txt", HERE / "tests/mutants/fresh.t
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
-LEFT_S = 3  # With `--left`: of processor, for each of two lists of tests.
+LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
 
 
 # Which test runs which line.
@@ -264,7 +264,7 @@ class Left(Campaign):
         held = [test for test in tests if "test_machines_do_what" in test and re.search(kinds, test)]
         Random(mutant.name).shuffle(held)
         near = [test for test in tests if test not in held and own & words_of(test.partition("::")[0])]
-        return [near, held]
+        return [near, [test for test in tests if "test_machines" not in test and test not in near], held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         since = BASE if mutant.name in self.known else LATER
@@ -285,6 +285,7 @@ class NewTests(Campaign):
     only_new = False
 
     def __call__(self, loaded: Loaded) -> None:
+        self.cpu_max = float(os.environ.get("LEFT_S", LEFT_S))
         self.earlier = {test for test in loaded.items if name_of(test) in names_at(BASE, test.partition("::")[0])}
         end = loaded.run(None, [test for test in loaded.items if test not in self.earlier])
         if end.how != "survived":
@@ -294,10 +295,11 @@ class NewTests(Campaign):
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
         known = [] if self.only_new else self.cover.of(mutant, FOLDERS, TESTS_S, at_import)
         known = [test for test in known if test in self.earlier]
+        own = words_of(mutant.path)
+        near = [test for test in self.loaded.items if own & words_of(test.partition("::")[0])]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
         new = [test for test in self.loaded.items if test not in self.earlier]
-        own = words_of(mutant.path)
-        return [known, apart, [test for test in new if own & words_of(test.partition("::")[0])] or new]
+        return [known, *(sorted(tests, key=lambda test: test not in near) for tests in (apart, new))]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier
