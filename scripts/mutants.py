@@ -264,6 +264,7 @@ class Left(Campaign):
         held = [test for test in tests if "test_machines_do_what" in test and re.search(kinds, test)]
         Random(mutant.name).shuffle(held)
         near = [test for test in tests if test not in held and own & words_of(test.partition("::")[0])]
+        near.sort(key=lambda test: -len(own & words_of(test.partition("::")[0])))  # Stable: then as they stand.
         return [near, [test for test in tests if "test_machines" not in test and test not in near], held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
@@ -296,10 +297,11 @@ class NewTests(Campaign):
         known = [] if self.only_new else self.cover.of(mutant, FOLDERS, TESTS_S, at_import)
         known = [test for test in known if test in self.earlier]
         own = words_of(mutant.path)
+        own |= {"presets", "worst"} if mutant.path.endswith(("kind.py", "config.py")) else set()
         near = [test for test in self.loaded.items if own & words_of(test.partition("::")[0])]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
         new = [test for test in self.loaded.items if test not in self.earlier]
-        return [known, *(sorted(tests, key=lambda test: test not in near) for tests in (apart, new))]
+        return [known, *([test for test in tests if test in near] or tests for tests in (apart, new))]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier
