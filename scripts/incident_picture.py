@@ -1,6 +1,6 @@
 """Draw docs/pictures/postmortem.png from a real run: three agents that record, a leader that is stopped, Chromium.
 
-    python scripts/incident_picture.py        what it needs: make browser
+python scripts/incident_picture.py        what it needs: make browser
 """
 
 import asyncio

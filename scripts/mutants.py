@@ -4,6 +4,7 @@
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path matches this expression
     python scripts/mutants.py --of-fresh      … on the 100 for which no test is written
+    python scripts/mutants.py --left --tests FILE …    those that nobody noticed yet, against a few seconds of these
     python scripts/mutants.py --again ID …    those mutants anew
     python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
     python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
@@ -29,6 +30,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, restore, run_anew
@@ -41,11 +43,13 @@ RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
 PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
+LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the 100 others.
 SAMPLE, FRESH = HERE / "tests/mutants/sample.txt", HERE / "tests/mutants/fresh.txt"
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
+LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
 
 
 # Which test runs which line.
@@ -168,6 +172,7 @@ class Campaign:
     def __init__(self, mutants: list[Mutant], cover: Cover, ends_at: float, anew: Callable[[list[str]], End]) -> None:
         self.mutants, self.cover, self.ends_at, self.anew = mutants, cover, ends_at, anew
         self.outside: dict[str, set[int]] = {}  # Lines that run at import or while tests are collected.
+        self.cpu_max = 60.0  # Of each list of tests.
         self.first = True  # The tests are those that were there before a result was looked at.
 
     def __call__(self, loaded: Loaded) -> None:
@@ -193,7 +198,7 @@ class Campaign:
             for tests in self.choose(mutant, not replaced):
                 count += len(tests)
                 while replaced and tests:
-                    end = self.loaded.run(changed, tests)
+                    end = self.loaded.run(changed, tests, self.cpu_max)
                     cpu_s += end.cpu_s
                     if end.how == "survived":
                         break
@@ -210,14 +215,16 @@ class Campaign:
                             return end._replace(cpu_s=cpu_s), count
         return End("survived" if count else "uncovered", "", "", cpu_s), count
 
+    files_max = 3
+
     def few_files(self, tests: list[str]) -> list[str]:
-        """Return the tests of the three files that come first: each file costs its import."""
-        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:3]
+        """Return the tests of the files that come first: each file costs its import."""
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[: self.files_max]
         return [test for test in tests if test.partition("::")[0] in files]
 
     def confirmed(self, changed: Changed, end: End) -> bool:
         """Return whether a test notices the mutant once more, and passes without it where it runs on real time."""
-        if not end.by or end.how == "time":
+        if not end.by or (end.how == "time" and end.by in self.loaded.seconds):
             return True
         if self.loaded.run(changed, [end.by]).how == "survived":
             return False
@@ -231,16 +238,46 @@ class Campaign:
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.cover.noticed[end.by] += 1
-        if end.how in ("survived", "uncovered") and not self.first:
+        if end.how in ("survived", "uncovered") and isinstance(self, NewTests):
             say.write(f"survived  {mutant.name} {mutant.path}:{mutant.line} {mutant.operator}\n")
             return
         row = {"name": mutant.name, "path": mutant.path, "line": mutant.line, "function": mutant.function}
         row |= {"operator": mutant.operator, "part": mutant.part, "ended": "time" if end.how == "wall" else end.how}
         row |= {"by": end.by, "told": end.told[:160], "tests": count, "cpu_s": round(end.cpu_s, 2), "first": self.first}
+        row |= {"left": True} if isinstance(self, Left) else {}
         with RESULTS.open("a") as file:
             file.write(json.dumps(row) + "\n")
         what = f"{end.how:9} {mutant.name} {mutant.path}:{mutant.line} {mutant.operator}"
         say.write(f"{what} ({end.cpu_s:.1f} s) {end.by} {end.told[:100]}\n")
+
+
+class Left(Campaign):
+    """Runs what nobody noticed against the tests whose files are named after its part, and the held runs of its kind."""
+
+    def __call__(self, loaded: Loaded) -> None:
+        self.known, self.cpu_max = results(), float(os.environ.get("LEFT_S", LEFT_S))
+        super().__call__(loaded)
+
+    def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
+        own, kinds = words_of(mutant.path), stacks_of(mutant.path)
+        tests = list(self.loaded.items)
+        held = [test for test in tests if "test_machines_do_what" in test and re.search(kinds, test)]
+        Random(mutant.name).shuffle(held)
+        near = [test for test in tests if test not in held and own & words_of(test.partition("::")[0])]
+        near.sort(key=lambda test: -len(own & words_of(test.partition("::")[0])))  # Stable: then as they stand.
+        return [near, [test for test in tests if "test_machines" not in test and test not in near], held]
+
+    def write(self, mutant: Mutant, end: End, count: int) -> None:
+        since = BASE if mutant.name in self.known else LATER
+        self.first = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
+        super().write(mutant, end, count)
+
+
+def stacks_of(path: str) -> str:
+    """Return an expression for the held runs that run a file."""
+    part = path.split("/")[3]
+    kinds = {"announce": r"\[(announce|le-)", "churn": r"\[(base|optimistic|preferred|hybrid|local)"}
+    return kinds.get(part, "long|forgetful|oracle|far" if part.endswith(".py") else part.replace("_", "-"))
 
 
 class NewTests(Campaign):
@@ -249,7 +286,8 @@ class NewTests(Campaign):
     only_new = False
 
     def __call__(self, loaded: Loaded) -> None:
-        self.earlier = {test for test in loaded.items if name_of(test) in names_at_first(test.partition("::")[0])}
+        self.cpu_max = float(os.environ.get("LEFT_S", LEFT_S))
+        self.earlier = {test for test in loaded.items if name_of(test) in names_at(BASE, test.partition("::")[0])}
         end = loaded.run(None, [test for test in loaded.items if test not in self.earlier])
         if end.how != "survived":
             raise RuntimeError(f"{end.by} fails without any mutant: {end.told}")
@@ -258,10 +296,12 @@ class NewTests(Campaign):
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
         known = [] if self.only_new else self.cover.of(mutant, FOLDERS, TESTS_S, at_import)
         known = [test for test in known if test in self.earlier]
+        own = words_of(mutant.path)
+        own |= {"presets", "worst"} if mutant.path.endswith(("kind.py", "config.py")) else set()
+        near = [test for test in self.loaded.items if own & words_of(test.partition("::")[0])]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
         new = [test for test in self.loaded.items if test not in self.earlier]
-        own = words_of(mutant.path)
-        return [known, apart, [test for test in new if own & words_of(test.partition("::")[0])] or new]
+        return [known, *([test for test in tests if test in near] or tests for tests in (apart, new))]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier
@@ -273,9 +313,9 @@ def name_of(test: str) -> str:
 
 
 @cache
-def names_at_first(file: str) -> frozenset[str]:
-    """Return the names of the tests that a file had before the campaign."""
-    told = subprocess.run(["git", "show", f"{BASE}:{file}"], cwd=HERE, capture_output=True, text=True)
+def names_at(commit: str, file: str) -> frozenset[str]:
+    """Return the names of the tests that a file had at a commit."""
+    told = subprocess.run(["git", "show", f"{commit}:{file}"], cwd=HERE, capture_output=True, text=True)
     return frozenset(re.findall(r"^\s*(?:async )?def (test_\w+)", told.stdout, re.M))
 
 
@@ -286,10 +326,12 @@ def run_campaign(
     campaign: type[Campaign], mutants: list[Mutant], cover: Cover, minutes: float, files: list[str]
 ) -> None:
     """Fork a process that loads all and runs the campaign; this one, without doyen, runs what must be imported anew."""
-    import hypothesis  # noqa: F401  (loaded once, for all that are forked)
+    import hypothesis
     import msgspec  # noqa: F401
     import pytest
 
+    hypothesis.settings.register_profile("mutants", deadline=None)  # A busy machine is no failure.
+    hypothesis.settings.load_profile("mutants")
     os.chdir(TREE)
     sys.path.insert(0, str(TREE / "src"))
     os.environ |= {"PYTHONPATH": str(TREE / "src"), "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis")}
@@ -312,7 +354,6 @@ def run_campaign(
         code = 98
         try:
             work = campaign(mutants, cover, time.monotonic() + 60 * minutes, anew)
-            work.first = campaign is Campaign
             watched = coverage.Coverage(data_file=None, include=[f"{TREE}/src/doyen/*"], config_file=False)
 
             def begin(loaded: Loaded) -> None:
@@ -399,6 +440,17 @@ class Figures:
         return lines
 
 
+def nobody_noticed(sample: list[Mutant], known: dict[str, list[dict[str, Any]]]) -> list[Mutant]:
+    """Return those that no test noticed yet, without those that are judged equivalent."""
+    judged = json.loads(JUDGED.read_text())
+    return [
+        mutant
+        for mutant in sample
+        if not any(run["ended"] in NOTICED for run in known.get(mutant.name, []))
+        and not judged.get(mutant.name, "").startswith("equivalent")
+    ]
+
+
 def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
     """Return the mutants that a file names, but for those whose code is gone."""
     return [mutants[name] for name in file.read_text().split() if name in mutants]
@@ -432,11 +484,11 @@ def page() -> None:
 def copy_of_this() -> None:
     """Put the tree as it is, with what is not committed, beside the campaign's own."""
     global WORK, TREE
-    WORK = HERE / "build/again"
+    WORK = HERE / os.environ.get("AGAIN", "build/again")  # Another folder for a second run beside the first.
     TREE = WORK / "tree"
     TREE.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        "git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C build/again/tree",
+        f"git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C {TREE}",
         shell=True,
         cwd=HERE,
         check=True,
@@ -448,6 +500,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
     parser.add_argument("--of-fresh", action="store_true")
+    parser.add_argument("--left", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
     parser.add_argument("--fresh", action="store_true")
@@ -470,7 +523,7 @@ def main() -> None:
     if not given.show:
         restore(TREE, WORK / "kept")
     known = results()
-    if given.again and given.tests:  # Only their files are looked through, and no figures are made.
+    if given.again and given.tests and not given.left:  # Only their files are looked through, and no figures are made.
         paths = {known[name][-1]["path"] for name in given.again}
         found = [mutant for path in paths for mutant in Sites(path, (TREE / path).read_bytes()).found]
         chosen = sorted(
@@ -488,11 +541,12 @@ def main() -> None:
         folders = tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
         chosen = [
             mutant
-            for mutant in sample
+            for mutant in nobody_noticed(sample, known)
             if re.search(given.only, mutant.path)
-            and not any(run["ended"] in NOTICED for run in known.get(mutant.name, []))
+            and (not given.again or mutant.name in given.again)
+            and not (given.left and not given.again and any(run.get("left") for run in known.get(mutant.name, [])))
         ]
-        run_campaign(NewTests, chosen, Cover(folders, known), given.minutes, given.tests)
+        run_campaign(Left if given.left else NewTests, chosen, Cover(folders, known), given.minutes, given.tests)
     else:
         for folder in (*FOLDERS, *SLOW):
             if not (WORK / f"{folder}.json").exists() and not given.as_gathered:

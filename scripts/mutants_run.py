@@ -122,8 +122,8 @@ class Loaded:
                 found.append((function, others[place]))
         return found or None
 
-    def run(self, changed: Changed | None, tests: list[str]) -> End:
-        """Run tests in a fork, with the mutant in place where one is given."""
+    def run(self, changed: Changed | None, tests: list[str], cpu_max: float = CPU_S) -> End:
+        """Run tests in a fork, with the mutant in place where one is given, until so much processor is used."""
         new = self.replacements(changed)
         assert new is not None
         reading, writing = os.pipe()
@@ -134,7 +134,7 @@ class Loaded:
                 os.setpgid(0, 0)
                 for function, code in new:
                     function.__code__ = code
-                self._run_in_child(writing, tests)
+                self._run_in_child(writing, tests, cpu_max)
             finally:
                 os._exit(99)
         os.close(writing)
@@ -158,16 +158,18 @@ class Loaded:
         code = os.WEXITSTATUS(status)
         return End("survived", "", "", used) if code == 0 else End("killed", by, f"exit {code}", used)
 
-    def _run_in_child(self, writing: int, tests: list[str]) -> None:
+    def _run_in_child(self, writing: int, tests: list[str], cpu_max: float) -> None:
         from _pytest.runner import runtestprotocol
 
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        items = [self.items[test] for test in tests]
+        items, cpu_max = [self.items[test] for test in tests], cpu_max + time.process_time()
         for item, following in zip(items, [*items[1:], None], strict=True):
+            if time.process_time() > cpu_max:
+                break
             os.write(writing, f"begins {item.nodeid}\n".encode())
-            signal.setitimer(signal.ITIMER_PROF, tests_cpu_max(self.seconds.get(item.nodeid, 1.0)))
+            signal.setitimer(signal.ITIMER_PROF, tests_cpu_max(self.seconds.get(item.nodeid, 2.0)))
             reports = runtestprotocol(item, nextitem=following, log=False)
             failed = next((report for report in reports if report.failed), None)
             if failed is not None:

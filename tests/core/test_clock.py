@@ -1,9 +1,11 @@
 """Durations as people and programs write them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from doyen.core.clock import FOREVER, format_duration, parse_duration
+from doyen.errors import ConfigError
 
 
 @given(st.floats(0, 1e9))
@@ -18,3 +20,14 @@ def test_a_float_with_an_exponent_is_a_number_of_seconds() -> None:
 @given(st.integers(0, FOREVER // 2))
 def test_what_is_printed_reads_back(duration: int) -> None:
     assert abs(parse_duration(format_duration(duration)) - duration) <= duration / 1e9
+
+
+@pytest.mark.parametrize("text", ["2h", "90min", "2min", "1.5s", "90s", "1.25ms", "7ms", "3us", "5ns", "inf"])
+def test_a_duration_is_printed_as_a_person_would_write_it(text: str) -> None:
+    assert format_duration(parse_duration(text)) == text
+
+
+@pytest.mark.parametrize("text", ["soon", "", "5 parsecs", "-1s", "1e400s", "999999999999h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="duration"):
+        parse_duration(text)

@@ -5,10 +5,10 @@ import pytest
 from msgspec import Struct
 
 from doyen.core.codec import DATAGRAM_MAX, SHORT, Codec, with_digest, without_digest
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import NAME_MAX, Incarnation, NodeId, node_id
 from doyen.core.rank import shortest
 from doyen.election.announce.messages import Announcement
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, RemoteProtocolError
 
 
 def test_the_commonest_channels_are_written_in_one_letter() -> None:
@@ -80,3 +80,16 @@ def test_nothing_is_refused_for_its_digest(digest: object) -> None:
     data = b"\x97" + plain[1:] + msgspec.msgpack.encode(digest)
     assert codec.decode(data) == codec.decode(plain)
     assert codec.open(data).digest == digest
+
+
+def test_a_name_that_a_member_may_have_is_read_by_the_others_and_no_other_is() -> None:
+    codec = Codec("group")
+    for name in ("a", "a" * NAME_MAX, "é" * (NAME_MAX // 2)):
+        assert codec.open(codec.encode(node_id(name), LIFE, "c", 1)).sender == name
+    for name in ("", "a" * (NAME_MAX + 1), "é" * (NAME_MAX // 2) + "a", "a\n", "\x1b[2J"):
+        with pytest.raises(ConfigError, match="cannot be a member's name"):
+            node_id(name)
+        with pytest.raises(RemoteProtocolError):
+            codec.open(codec.encode(NodeId(name), LIFE, "c", 1))
+    with pytest.raises(ConfigError, match="cannot be a member's name"):
+        node_id(" a")

@@ -4,9 +4,10 @@ import pytest
 
 from doyen.core.clock import parse_duration, seconds
 from doyen.core.codec import Codec, payload_max
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import TERM_LEAP_MAX, Incarnation, NodeId
 from doyen.core.kinds import Election
 from doyen.core.leadership import Electors
+from doyen.core.view import Member, ViewEditor
 from doyen.errors import LocalProtocolError
 
 A, B, C, D, E = (NodeId(name) for name in "abcde")
@@ -49,3 +50,24 @@ def test_a_message_that_takes_all_its_room_fills_the_datagram_to_the_byte() -> N
 def test_units_of_time() -> None:
     told = {"1us": 1000, "1ms": 10**6, "1s": 10**9, "1min": seconds(60), "1h": seconds(3600)}
     assert {text: parse_duration(text) for text in told} == told
+
+
+def test_a_view_has_a_new_version_whenever_it_says_something_else() -> None:
+    editor = ViewEditor()
+    versions = [editor.view.version]
+    for change in (
+        lambda: editor.put(Member(node=A, incarnation=Incarnation(1))),
+        lambda: editor.put(Member(node=A, incarnation=Incarnation(2))),
+        lambda: editor.put_new({B: Member(node=B, incarnation=Incarnation(1))}),
+        lambda: editor.drop(A),
+    ):
+        change()
+        versions.append(editor.view.version)
+    assert versions == sorted(set(versions))
+    editor.drop(A)
+    assert not editor.put(Member(node=B, incarnation=Incarnation(1))) and editor.view.version == versions[-1]
+
+
+def test_a_group_may_be_ahead_by_all_terms_of_a_century_and_not_by_all_there_are() -> None:
+    terms_of_a_century = 100 * 366 * 24 * 3600
+    assert terms_of_a_century < TERM_LEAP_MAX < 2**53 // 1000

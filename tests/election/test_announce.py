@@ -8,7 +8,10 @@ import pytest
 
 from doyen.core import FOREVER, Emit, Multicast, NodeId, Persist, ScoreGiven, Send, SetTimer, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import STANDING_MAX
 from doyen.election.announce.config import AnnounceConfig, bye_count
+from doyen.election.announce.kind import LE_S
+from doyen.election.announce.leaders import Leaders
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import (
     Announcement,
@@ -435,3 +438,33 @@ def test_what_cannot_work_is_refused_by_name(wrong: dict[str, Any]) -> None:
 def test_hostile_claims_do_not_exist(standing: float) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode(Announcement(1, standing)), type=Announcement)
+
+
+def test_the_least_standing_there_is_can_lead_where_nobody_else_claims(out: RecordingOut) -> None:
+    machine = process(out=out, standing=None)
+    machine.start(0)
+    machine.on_message(A, Announcement(1, -STANDING_MAX), 5)
+    assert machine.leader == A
+
+
+def test_a_machine_that_contradicts_itself_says_so(out: RecordingOut) -> None:
+    assert leading(out).contradiction() is None
+    spoilt = leading(out)
+    spoilt.term_number = 0
+    assert spoilt.contradiction() == "it acts under a term above the greatest it has seen"
+    spoilt = leading(out)
+    spoilt.status = Status.WAITING
+    assert spoilt.contradiction() == "it leads and has nothing to announce, or the other way round"
+    spoilt.status = Status.FOLLOWING
+    assert spoilt.contradiction() == "it contends and has no claim, or the other way round"
+    table = Leaders(1)
+    table.enter((0, A))
+    assert table.contradiction(None, [A]) is None and table.contradiction((0, A), []) is None
+    for mine, heard in ((None, [B]), (None, []), (None, [A, B]), ((0, A), [B])):
+        assert table.contradiction(mine, heard) == "the others in its table are not those it heard"
+
+
+def test_le_s_without_suppression_is_refused() -> None:
+    LE_S.check(AnnounceConfig())
+    with pytest.raises(ConfigError, match="suppress_interval above 0"):
+        LE_S.check(AnnounceConfig(suppress_interval=0))

@@ -252,3 +252,24 @@ def test_a_term_of_which_only_an_answer_told_is_named_once_its_leader_says_so() 
     assert machine.named is None
     machine.on_message(AFTER.node, Reign(4), ms(3))
     assert machine.term == Term(4, AFTER.node)
+
+
+def test_the_same_neighbours_again_change_nothing_and_a_seat_of_its_own_is_claimed_anew() -> None:
+    machine, out = elector()
+    out.take()
+    machine.on_neighbours_changed(NeighboursChanged(ME, BEFORE, AFTER, (BEFORE, AFTER)), ms(1))
+    assert out.take() == []
+    moved = Seat(ME.point, ME.node, ME.incarnation + 1)
+    machine.on_neighbours_changed(NeighboursChanged(moved, BEFORE, AFTER, (BEFORE, AFTER)), ms(2))
+    assert [e.message for e in out.take() if isinstance(e, Send)] == [Claim(2, moved)] * 2
+
+
+def test_a_leader_says_so_to_every_other_member_that_comes_and_to_nobody_else() -> None:
+    machine, out = elector()
+    lead(machine, out)
+    out.take()
+    editor = ViewEditor()
+    for node, status in ((ME.node, Status.ALIVE), (AFTER.node, Status.ALIVE), (BEFORE.node, Status.FAILED)):
+        editor.put(Member(node=node, incarnation=Incarnation(1), status=status))
+    machine.on_view_changed(ViewChanged(editor.view, (ME.node, BEFORE.node, AFTER.node)), ms(2))
+    assert out.take() == [Send(AFTER.node, Reign(1))]

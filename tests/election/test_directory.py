@@ -269,6 +269,79 @@ def test_a_leader_whose_process_is_gone_is_not_waited_for_but_its_lease_is() -> 
     assert member.machine.status is Status.WAITING and not member.machine.leads(ms(970))
 
 
+def look_at(member: Member) -> Instant:
+    """Return when the next look is due."""
+    return [e.at for e in member.out.effects if isinstance(e, SetTimer) and isinstance(e.timer, LookIsDue)][-1]
+
+
+@pytest.mark.parametrize(("took", "due"), [(ms(50), ms(200)), (ms(200), ms(200)), (ms(900), ms(900))])
+def test_the_next_look_is_an_interval_after_the_last_was_asked_for_and_never_in_the_past(
+    took: int, due: Instant
+) -> None:
+    follower, witness = Member(), Member(stands=False)
+    follower.found(of(B), took)
+    assert look_at(follower) == due  # Somebody holds the epoch.
+    witness.found(of(B, phase="released", free=True), took)
+    assert look_at(witness) == due  # Nobody does, and this one may not claim.
+    leader = Member()
+    at = leader.leading()
+    leader.found(leader.mine(1), at + took)
+    assert look_at(leader) == at + due
+
+
+def test_a_claimant_looks_again_when_it_may_act_or_an_interval_later_if_that_is_earlier() -> None:
+    member = Member()
+    at = member.claiming(None)
+    member.found(member.mine(1), at)
+    assert look_at(member) == at + ms(200)
+    for i in range(1, 6):
+        member.look(at + i * ms(200))
+        member.found(member.mine(1), at + i * ms(200))
+    assert look_at(member) == at + GUARD < at + 6 * ms(200)
+
+
+def test_a_candidate_looks_once_more_before_it_claims_and_never_in_the_past() -> None:
+    member, top = Member(), of(B, phase="released", free=True)
+    assert ScoreWanted(5) in member.found(top, 0)
+    member.machine.on_score_given(ScoreGiven(5, 1), 0)
+    member.found(top, ms(50))
+    assert look_at(member) == ms(250)  # An interval later; it claims at 300.
+    member.look(ms(250))
+    member.found(top, ms(260))
+    assert look_at(member) == ms(300)
+    late = Member()
+    late.found(top, 0)
+    late.machine.on_score_given(ScoreGiven(5, 1), 0)
+    late.found(top, ms(700))  # The directory took its time.
+    assert look_at(late) == ms(700)
+
+
+@pytest.mark.parametrize(("broken", "gone"), [(B, False), (C, True), (A, True)])
+def test_a_link_that_says_nothing_of_the_leaders_process_changes_nothing(broken: NodeId, gone: bool) -> None:
+    member = Member()
+    for i in range(3):
+        member.found(of(B, mark=str(i), phase="acting"), i * ms(200))
+        member.look((i + 1) * ms(200))
+    member.found(of(B, mark="2", phase="acting"), ms(610))
+    asked = member.asked()
+    member.machine.on_link_broken(LinkBroken(broken, Incarnation(1), gone=gone), ms(650))
+    assert member.machine.named == B and member.asked() == asked
+    member.look(ms(800))
+    member.found(of(B, mark="2", phase="acting"), ms(810))
+    assert member.machine.named == B and member.machine.status is Status.WATCHING
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_who_finds_its_lease_over_asks_the_directory_at_once_unless_it_owes_an_answer(pending: bool) -> None:
+    member = Member()
+    at = member.leading()
+    if not pending:
+        member.found(member.mine(1), at + 1)
+    number = member.asked().number
+    member.machine.on_score_given(ScoreGiven(9, 1), at + seconds(1))
+    assert member.machine.named is None and (member.asked().number == number) is pending
+
+
 # Files.
 
 
@@ -453,3 +526,38 @@ def test_a_claim_that_cannot_be_read_is_named_among_the_odd_files(shared: Path) 
     (shared / numbered("epoch", 3)).write_bytes(b"garbled")
     found = ask(shared)
     assert found.odd == (numbered("epoch", 3),) and found.top is not None and found.top.node is None
+
+
+def test_what_was_written_is_on_the_disk_with_its_name_before_anybody_is_answered(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def noted(opened: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{opened}"))
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    for do in ("claim", "renew", "stand"):
+        flushed.clear()
+        ask(shared, do, epoch=1, standing=1.0 if do == "stand" else None)
+        assert len(flushed) == 2 and flushed[0].startswith(f"{shared}/.doyen-") and flushed[1] == str(shared)
+
+
+def test_a_candidacy_that_cannot_be_read_or_is_of_another_epoch_is_none_and_five_odd_files_are_named(
+    shared: Path,
+) -> None:
+    (shared / numbered("stands", 3, "b")).write_bytes(b"garbled")
+    (shared / numbered("stands", 4, "c")).write_bytes(packed(Candidate(3, C, 1.0)))
+    for i in range(9):
+        (shared / f"odd{i}").touch()
+    found = ask(shared)
+    assert found.candidates == () and found.odd == tuple(f"odd{i}" for i in range(5))
+
+
+def test_every_wait_of_an_election_makes_it_settle_later() -> None:
+    for field, times in (("renew_interval", 16), ("stand_time", 8)):
+        longer = replace(CONFIG, **{field: getattr(CONFIG, field) + 1})
+        assert longer.settle_max - CONFIG.settle_max == times
+    assert CONFIG.settle_max == 2 * (2 * GUARD + 8 * ms(200) + 4 * ms(300))

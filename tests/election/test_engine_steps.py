@@ -679,6 +679,32 @@ def test_an_answer_that_was_asked_for_before_newer_news_is_old() -> None:
     assert member.machine.record == of(B, serial=3)
 
 
+def test_news_that_the_record_is_gone_or_newer_is_believed_whenever_it_was_asked_for() -> None:
+    member = Member()
+    member.answer(of(B), 0)
+    member.look(GUARD)
+    member.hear(B, Leads(of(B, serial=3)), GUARD + 5)
+    member.answer(None, GUARD + 10)
+    assert member.machine.record == of(B, serial=3)  # Older news, of a store that did not know it yet.
+    newer = Member()
+    newer.answer(of(B), 0)
+    newer.look(GUARD)
+    newer.hear(B, Leads(of(B, serial=3)), GUARD + 5)
+    newer.answer(of(B, serial=4), GUARD + 10)
+    assert newer.machine.record == of(B, serial=4)
+
+
+def test_who_resigns_is_ahead_of_every_renewal_that_the_store_may_still_swap() -> None:
+    member = Member()
+    at = member.leads()
+    member.look(at + RENEW)  # A renewal is under way, one above the record that is known.
+    under_way = member.asked.wanted
+    member.machine.resign(Resign(), at + RENEW + 1)
+    member.take()
+    assert under_way is not None and member.asked.wanted is not None
+    assert member.asked.wanted.phase == "released" and member.asked.wanted.serial > under_way.serial
+
+
 # Figures.
 
 

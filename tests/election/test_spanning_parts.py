@@ -1,6 +1,7 @@
 """The parts of the spanning election: what a returning node makes of its neighbours' answers, and what links keep."""
 
 from doyen.core.clock import seconds
+from doyen.core.commands import Resign
 from doyen.core.effects import Send, SetTimer
 from doyen.core.ids import NodeId
 from doyen.election.spanning.config import SpanningConfig
@@ -17,6 +18,7 @@ from doyen.election.spanning.messages import (
     ResetEnds,
     State,
 )
+from doyen.election.spanning.patience import Patience
 from doyen.election.spanning.returning import Verdict, verdict
 from doyen.testing import RecordingOut
 
@@ -68,6 +70,39 @@ def test_what_a_neighbour_said_does_not_outlive_its_link() -> None:
     assert links.count(view, 0, 20) == 3  # Nobody says anything: one more than last time.
     assert not links.differs(B, view, (OLD, None), 20, 5)  # They differ since 20, not since 10.
     assert links.differs(B, view, (OLD, None), 25, 5)
+
+
+def test_the_leader_is_one_hop_further_than_the_nearest_neighbour_that_names_it() -> None:
+    links, view = Links(A, [B, C], RecordingOut()), view_of(NEW, BEST)
+    links.hear(B, State(NEW, BEST, "idle", False, 4, False), 10)
+    links.hear(C, State(NEW, BEST, "idle", False, 2, False), 10)
+    assert links.count(view, 0, 20) == 3
+
+
+def test_views_differ_once_they_have_differed_in_one_way_for_the_whole_wait() -> None:
+    links, mine = Links(A, [B], RecordingOut()), view_of(NEW, BEST)
+    assert not links.differs(B, mine, (OLD, None), 10, 5)
+    assert not links.differs(B, mine, (OLD, D), 15, 5)  # In another way since.
+    assert not links.differs(B, mine, (OLD, D), 19, 5) and links.differs(B, mine, (OLD, D), 20, 5)
+    assert not links.differs(B, mine, (OLD, D), 3, 5)  # Noted in the future, by memory that makes no sense: anew.
+    assert links.differs(B, mine, (OLD, D), 8, 5)
+
+
+def test_patience_that_is_dated_in_the_future_is_dated_now() -> None:
+    def strained(repaired_at: int, joined_at: int) -> int:
+        patience = Patience(SpanningConfig(hop_delay=seconds(1), diameter_max=3))
+        patience.join(seconds(900))
+        patience.strain = 8
+        patience.initiate(seconds(900))
+        patience.repair(repaired_at)
+        patience.initiate(joined_at)
+        patience.join(joined_at)
+        return patience.strain
+
+    calm = SpanningConfig(hop_delay=seconds(1), diameter_max=3).declaration_wait
+    assert strained(seconds(100), seconds(100) + calm) == 4  # Calm since the repair: halved, and nothing grew.
+    assert strained(seconds(1000), seconds(900) + calm) == 4  # What lies in the past stays.
+    assert strained(seconds(100), seconds(100) + calm - 1) == 17  # Initiated again too soon.
 
 
 # A pulse makes sense of whatever memory holds.
@@ -159,3 +194,25 @@ def test_links_keep_nothing_of_nodes_that_are_no_neighbours() -> None:
     links.repair(20)
     assert (links.peers, links.unnotified, links.notified_at) == ([B], {B}, 20)
     assert links.count(view, 0, 20) == 1  # What D said does not count.
+
+
+def test_a_resignation_that_is_repeated_begins_no_second_election() -> None:
+    out = RecordingOut()
+    machine = Spanning(A, CONFIG, out, standing=0.5, neighbours=(B,))
+    machine.start(0)
+    machine.on_message(B, Ldm(NEW, Candidate(0.5, A)), S)
+    assert machine.leader == Candidate(0.5, A)
+    out.take()
+    machine.resign(Resign(), 2 * S)
+    first = [e for e in out.take() if isinstance(e, Send) and isinstance(e.message, Eim)]
+    machine.resign(Resign(), 3 * S)
+    assert len(first) == 1 and out.take() == []
+
+
+def test_a_peer_that_is_behind_is_told_unless_the_news_is_still_under_way() -> None:
+    for delay, told in ((0, False), (10 * S, True)):
+        machine, out = follower()
+        machine.initiate(3 * S)  # Its second election; 1 and 3 are notified at 3.
+        out.take()
+        machine.on_message(C, Eim(OLD, 1), 3 * S + delay)
+        assert any(isinstance(e, Send) and isinstance(e.message, Eim | State) for e in out.take()) is told

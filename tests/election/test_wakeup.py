@@ -39,3 +39,20 @@ def test_a_place_exists() -> None:
     for position, of in ((-1, 3), (3, 3), (0, 0)):
         with pytest.raises(ConfigError, match="does not exist"):
             RankedPlace(position, of)
+
+
+def test_by_the_perfect_map_all_members_draw_from_one_seed_whatever_their_own_chance() -> None:
+    drawn = [draw("uniform", 3, "perfect", RankedPlace(place, 3), Random(place), seed=7) for place in range(3)]
+    assert drawn == [order_statistic(RankedPlace(place, 3), Random(7)) for place in range(3)]
+
+
+class Latest(Random):
+    """Every draw is the greatest there is."""
+
+    def random(self) -> float:
+        return 1.0 - 2**-53
+
+
+def test_nobody_wakes_after_the_interval() -> None:
+    for size in (1, 2, 50):
+        assert order_statistic(RankedPlace(size - 1, size), Latest()) < 1.0

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.kinds import Around, Detection, Network
+from doyen.election.announce.config import AnnounceConfig
 from doyen.election.engine.config import EngineConfig
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.kind import HEARTBEAT
@@ -119,3 +120,13 @@ def test_everybody_knows_of_a_leaders_death_once_the_news_has_spread() -> None:
     watched = Detection(seconds(9), "", of_leader=seconds(2), of_leader_because="watched", spreading=seconds(1))
     duration, because = watched.of_leader_by_all()
     assert duration == seconds(3) and because.startswith("watched")
+
+
+def test_announcers_settle_once_the_dead_leader_is_given_up_and_the_lesser_of_two_has_heard_the_better() -> None:
+    kind = find_election("announce")
+    around = Around(delay=0, group_size=3, detection=find_membership("swim").detection(SwimConfig(), 3))
+    config = AnnounceConfig(announce_interval=seconds(1), listen_timeout=seconds(3), suppress_interval=ms(500))
+    assert kind.worst_case(config, around).settling == seconds(3) + ms(500) + 2 * seconds(1)
+    at_once = replace(config, suppress_interval=0, query_timeout=ms(20))
+    assert kind.worst_case(at_once, around).settling == seconds(3) + seconds(1) + ms(20) + 2 * seconds(1)
+    assert kind.worst_case(replace(config, listen_timeout=FOREVER), around).settling == ms(500) + 2 * seconds(1)

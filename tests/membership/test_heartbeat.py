@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.commands import LeaveGroup
+from doyen.core.ids import Incarnation
 from doyen.core.seeds import SeedsChanged
-from doyen.core.view import ViewChanged
+from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.errors import ConfigError
-from doyen.membership.fading import CountsAreHalved
+from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat import machine as heartbeat
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.machine import Heartbeat
@@ -276,3 +277,69 @@ def test_news_of_oneself_counts_only_if_it_is_of_a_later_count_than_ones_own(out
     machine.leave(ms(3))
     machine.on_message(B, Beats((beat(A, 99, 9),)), ms(4))
     assert machine.incarnation == 6
+
+
+def test_a_member_that_was_held_for_failed_and_came_back_is_not_forgotten(out: RecordingOut) -> None:
+    machine = member(out, replace(CONFIG, failed_kept=seconds(60)))
+    machine.on_timer(PeriodBegins(), FAIL)
+    machine.on_message(D, Beats((beat(B, 2),)), FAIL + 1)
+    assert machine.view[B].status is Status.ALIVE
+    for i in range(70):
+        machine.on_message(D, Beats((beat(B, 3 + i),)), FAIL + seconds(i))
+        machine.on_timer(PeriodBegins(), FAIL + seconds(i) + 2)
+    assert machine.view[B].status is Status.ALIVE and C not in machine.view
+
+
+def test_a_member_that_failed_twice_is_shown_until_its_second_failure_is_old(out: RecordingOut) -> None:
+    machine = member(out, replace(CONFIG, failed_kept=seconds(60)))
+    machine.on_timer(PeriodBegins(), FAIL)
+    machine.on_message(D, Beats((beat(B, 2),)), FAIL + 1)
+    machine.on_timer(PeriodBegins(), 3 * FAIL)
+    assert machine.view[B].status is Status.FAILED
+    machine.on_timer(PeriodBegins(), FAIL + seconds(60))
+    assert B in machine.view
+    machine.on_timer(PeriodBegins(), 3 * FAIL + seconds(60))
+    assert B not in machine.view
+
+
+def test_a_farewell_is_passed_on_some_times_and_then_no_more(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Beats((beat(B, 2, left=True),)), 1)
+    out.take()
+    carried = []
+    for i in range(12):
+        machine.on_message(C, Beats((beat(C, 2 + i),)), seconds(i))
+        machine.on_timer(PeriodBegins(), seconds(i) + 1)
+        carried += [any(one.left for one in e.message.beats) for e in out.take() if isinstance(e, Send)]
+    assert carried == [True] * (2 + 5) + [False] * 5  # ⌈3·log2(2 present + 1)⌉ = 5.
+
+
+def test_where_a_seed_is_a_member_seeds_are_not_tried_and_else_they_are(out: RecordingOut) -> None:
+    seed, config = Address("h", 1), replace(CONFIG, reconnect_periods=1)
+    for host, tried in (("h", False), ("other", True)):
+        machine = member(out, config, known="", seeds=[seed])
+        machine.on_message(B, Beats((Beat(B, 1, 1, False, host, 1),)), 1)  # type: ignore[arg-type]
+        assert machine.view[B].address == Address(host, 1)  # Where it said that it is.
+        out.take()
+        machine.on_timer(PeriodBegins(), 2)
+        sent = [e for e in out.take() if isinstance(e, Send)]
+        assert any(e.message.reply and e.to == seed for e in sent) is tried
+
+
+def test_what_a_beat_does_not_say_is_that_it_lives_and_asks_for_nothing() -> None:
+    told = msgspec.msgpack.encode(["b", [["b", 1, 7]]])  # As an earlier version may have it.
+    assert msgspec.msgpack.decode(told, type=Beats) == Beats((Beat(B, 1, 7, False, "", 0),), False)  # type: ignore[arg-type]
+
+
+def test_counts_are_halved_again_and_again_until_none_is_left(out: RecordingOut) -> None:
+    editor = ViewEditor()
+    editor.put(Member(node=B, incarnation=Incarnation(1), suspicion_count=3))
+    fading = Fading(editor, seconds(10))
+    fading.nodes.add(B)
+    fading.begin(0, out)
+    fading.begin(1, out)
+    assert out.take() == [SetTimer(CountsAreHalved(), seconds(10))]
+    assert fading.halve(seconds(10), out) == [B] and editor.view[B].suspicion_count == 1
+    assert out.take() == [SetTimer(CountsAreHalved(), seconds(20))]
+    assert fading.halve(seconds(20), out) == [B] and editor.view[B].suspicion_count == 0
+    assert out.take() == [] and fading.halve(seconds(30), out) == []

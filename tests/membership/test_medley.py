@@ -221,3 +221,51 @@ def test_medley_who_has_left_asks_nobody_for_a_ping() -> None:
         one.on_timer(PeriodBegins(1), 10 * MedleyConfig().period)
         asked = [effect for effect in sent(out) if isinstance(effect.message, PingMe)]
         assert bool(asked) is not leaves
+
+
+def test_medley_the_nearest_that_is_left_is_asked_whatever_its_name() -> None:
+    hops = {NodeId("a"): 4.0, NodeId("b"): 2.0, NodeId("c"): 1.0, NodeId("d"): 3.0}
+    order = NearFirst([*hops], Random(1), MedleyConfig(active_feedback_periods=1), lambda node: hops[node])
+    asked, now = [], seconds(50)
+    for _ in range(4):
+        order.on_pinged(now)
+        now += MedleyConfig().period
+        node = order.starved(now)
+        assert node is not None
+        asked.append(node)
+        order.remove(node)
+    assert asked == ["c", "b", "d", "a"]
+
+
+def test_medley_the_bound_between_two_pings_holds_when_members_have_come_and_gone() -> None:
+    hops = {NodeId(f"n{i}"): float(1 + i % 9) for i in range(60)}
+    order = NearFirst([*hops][:20], Random(1), MedleyConfig(turn_max_mult=2.0), lambda node: hops[node])
+    for name in [*hops][20:]:
+        order.add(name)
+    for name in [*hops][:40]:
+        order.remove(name)
+    left = [*hops][40:]
+    last, gap = dict.fromkeys(left, 0), 0
+    for turn in range(1, 800):
+        node = order.next()
+        assert node is not None
+        gap, last[node] = max(gap, turn - last[node]), turn
+    assert max(gap, *(800 - at for at in last.values())) <= 3 * len(left)
+
+
+def test_medley_feedback_of_a_stranger_does_not_count_once_it_comes() -> None:
+    plain, told = targets(), targets()
+    stranger = NodeId("stranger")
+    HOPS[stranger] = 2
+    told.on_waited(stranger, 60_000)
+    for order in (plain, told):
+        order.add(stranger)
+    del HOPS[stranger]
+    assert [plain.next() for _ in range(300)] == [told.next() for _ in range(300)]
+
+
+@pytest.mark.parametrize("lifeguard", [False, True])
+def test_medley_uses_lifeguard_whole_or_not_at_all(lifeguard: bool) -> None:
+    swim = MedleyConfig(lifeguard=lifeguard).swim()
+    found = (swim.suspicion_max_mult, swim.health_max, swim.confirmation_count, swim.tell_suspect)
+    assert found == ((2.0, 8, 3, True) if lifeguard else (1.0, 0, 0, False))

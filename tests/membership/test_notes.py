@@ -80,6 +80,42 @@ def test_words_are_bounded_here_and_on_the_wire() -> None:
         msgspec.msgpack.decode(msgspec.msgpack.encode(body), type=Notes.MESSAGES)
 
 
+def test_words_may_fill_their_room_to_the_byte() -> None:
+    machine, _ = notes(B)
+    machine.on_change_note(ChangeNote(words={"k": "v" * (META_BYTES_MAX - 3)}), 1)
+    assert machine.own.version == 1
+    with pytest.raises(ConfigError, match="at most 512"):
+        machine.on_change_note(ChangeNote(words={"k": "v" * (META_BYTES_MAX - 2)}), 1)
+
+
+def test_the_sum_is_of_the_notes_that_are_kept_in_whatever_order_they_came() -> None:
+    def asked(machine: Notes, out: RecordingOut) -> int:
+        out.take()
+        machine.on_timer(SumIsSent(), 1)
+        (sent,) = [effect.message for effect in out.take() if isinstance(effect, Send)]
+        assert isinstance(sent, Sum)
+        return sent.sum
+
+    of_b, of_c = Note(B, Incarnation(1), 3), Note(NodeId("c"), Incarnation(1), 1)
+    one, other, fewer = notes(B), notes(B), notes(B)
+    one[0].on_message(B, News((of_b, of_c)), 1)
+    other[0].on_message(B, News((Note(B, Incarnation(1), 1), of_c)), 1)
+    other[0].on_message(B, News((of_b,)), 1)
+    fewer[0].on_message(B, News((of_c,)), 1)
+    assert asked(*one) == asked(*other) != asked(*fewer)
+
+
+def test_while_nothing_is_new_members_are_asked_ever_more_rarely() -> None:
+    machine, out = notes(B)
+    waits, now = [], 0
+    for _ in range(6):
+        machine.on_timer(SumIsSent(), now)
+        (again,) = [effect for effect in out.take() if isinstance(effect, SetTimer)]
+        waits.append((again.at - now) // seconds(1))
+        now = again.at
+    assert waits == [5, 10, 20, 30, 30, 30]
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_everybody_hears_everybody_also_over_a_lossy_network(seed: int) -> None:
     cluster = Cluster(12, election="hybrid", rank="score", loss=0.2, seed=seed)
