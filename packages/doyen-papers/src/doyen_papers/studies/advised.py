@@ -22,13 +22,12 @@ from doyen_papers.analysis.departures import (
     YEAR_S,
     leases_lost_per_s,
     missed_in_a_row_per_s,
-    suspicions_per_s,
 )
 from doyen_papers.analysis.measured import Interval, Measured
-from doyen_papers.studies.promised import Network, Unrefuted, bytes_per_s, takeovers
+from doyen_papers.studies.promised import FalseDepartures, Network, bytes_per_s, takeovers
 
 STEPS: Final = 6
-SUSPICIONS_PER_RUN: Final = 4  # Simulated suspicions for each simulated takeover.
+SIMULATED_S_PER_RUN: Final = 60.0  # Of the whole group, at each loss, for each simulated takeover.
 BEAT_MIN: Final[Duration] = ms(20)
 
 
@@ -144,24 +143,11 @@ class Gossip(Stack):
         return replace(found, beat_interval=rounded_down(beat), period=max(rounded_down(beat * 8 // 5), 5 * ack))
 
     def departures(self, table: Any) -> Interval:
-        share = Unrefuted(self.with_(table), self.kind, self.nodes, self.network, self.simulate * SUSPICIONS_PER_RUN)
-
-        def per_year(loss: float, of: float) -> float:
-            return of * YEAR_S * suspicions_per_s(
-                loss,
-                self.nodes,
-                period_s=to_seconds(table.period),
-                helpers=table.helper_count,
-                beat_s=to_seconds(table.beat_interval),
-                watchers=table.watcher_count,
-            )  # fmt: skip
-
+        lasting_s = self.simulate * SIMULATED_S_PER_RUN
+        found = FalseDepartures(self.with_(table), self.kind, self.nodes, self.network, lasting_s)
         loss = self.found.loss
-        return Interval(
-            per_year(loss.estimate, share.share(loss.estimate).estimate),
-            per_year(loss.low, share.share(loss.low).low),
-            per_year(loss.high, share.share(loss.high).high),
-        )
+        per_s = [found.per_s(end) for end in (loss.estimate, loss.low, loss.high)]
+        return Interval(YEAR_S * per_s[0].estimate, YEAR_S * per_s[1].low, YEAR_S * per_s[2].high)
 
 
 class Fast(Stack):
