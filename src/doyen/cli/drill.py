@@ -95,7 +95,7 @@ def command(
     if not yes:
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    plan |= _rehearse(told, leader, witnesses, how, election, max(PATIENCE_MIN_S, PATIENCE * bound_s))
+    plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
     _keep(place, plan)
@@ -156,24 +156,30 @@ def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:
 
 
 def _rehearse(
-    told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, patience_s: float
+    told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, bound_s: float
 ) -> dict[str, Any]:
     """End the reign, and watch until another member acts; return who did, and when each witness named it."""
     pid = ask(leader, "status")["pid"]
-    began = time.monotonic()
+    patience_s = max(PATIENCE_MIN_S, PATIENCE * bound_s)
     found: dict[str, Any] = {"measured_s": None, "next": None, "next_term": None, "named_s": {}}
-    with _ended(leader, pid, how, election, cooldown_s=patience_s / 2):
+    waits: set[str] = set()  # Who names itself, and was seen not to act yet.
+    began = time.monotonic()
+    with _ended(leader, pid, how, election, cooldown_s=bound_s):
         while time.monotonic() < began + patience_s:
             for stem, path in witnesses.items():
                 with suppress(DoyenError):  # It may have ended, too.
                     now = ask(path, "leader", election=election, timeout_s=1)
-                    after_s = round(time.monotonic() - began, 4)
+                    after_s = time.monotonic() - began
                     named = now["leader"]
                     if named in (None, told["leader"]) or now["term"] == told["term"]:
                         continue
-                    found["named_s"].setdefault(stem, after_s)
-                    if found["measured_s"] is None and (named not in witnesses or now["is_me"]):
-                        found |= {"measured_s": after_s, "next": named, "next_term": now["term"]}
+                    named_s = round(max(0.0, after_s - now["since_s"]), 4)  # It knows itself since when it names it.
+                    found["named_s"].setdefault(stem, named_s)
+                    if named in witnesses and not now["is_me"]:
+                        waits |= {stem} if named == stem else set()
+                    elif found["measured_s"] is None:
+                        acted_s = round(after_s, 4) if stem in waits else named_s
+                        found |= {"measured_s": acted_s, "next": named, "next_term": now["term"]}
             if found["measured_s"] is not None and len(found["named_s"]) == len(witnesses):
                 break
             time.sleep(LOOK_S)

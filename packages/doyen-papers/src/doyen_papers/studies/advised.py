@@ -107,9 +107,9 @@ class Stack:
         late_s = self.found.pause_most_s
         return Promised(
             detection_median_s=median(detected),
-            detection_most_s=_most(detected, [r.detected_s for r in worse], late_s),
+            detection_most_s=_most(detected, [r.detected_s for r in worse], option.bound_s, late_s),
             takeover_median_s=median(acted),
-            takeover_most_s=_most(acted, [r.acted_s for r in worse], late_s),
+            takeover_most_s=_most(acted, [r.acted_s for r in worse], option.bound_s, late_s),
             bound_s=option.bound_s,
             departures_per_year=option.departures_per_year,
             bytes_per_s=bytes_per_s(config, kind, nodes, network),
@@ -262,9 +262,12 @@ def _step(duration: Duration) -> int:
     return max(int(ms(1)), int(10 ** max(0, digits - 2)))
 
 
-def _most(sample: list[float], worse: list[float], late_s: float) -> Interval:
-    """Return 99 % of a sample, plus a pause; the upper end is what the worst of both samples took."""
+def _most(sample: list[float], worse: list[float], bound_s: float, late_s: float) -> Interval:
+    """Return 99 % of a sample, plus a pause; the upper end is the longest of both samples, or the timers' own bound.
+
+    A few dozens of takeovers hardly ever hold the worst phase of the timers, so the upper end is not below their bound.
+    """
     ordered = sorted(sample)
     at = ceil(0.99 * len(ordered)) - 1
     lower = max(0, at - ceil(1.96 * (0.0099 * len(ordered)) ** 0.5))
-    return Interval(ordered[at] + late_s, ordered[lower], max(*sample, *worse) + late_s)
+    return Interval(ordered[at] + late_s, ordered[lower], max(bound_s, *sample, *worse) + late_s)
