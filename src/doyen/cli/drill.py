@@ -24,6 +24,7 @@ WORDS: Final = {"resign": "resigns", "kill": "is killed (SIGKILL)", "freeze": "i
 PATIENCE: Final = 2.0  # How many times the bound a successor is waited for,
 PATIENCE_MIN_S: Final = 10.0  # and at least how long.
 LOOK_S: Final = 0.005
+ASKED: Final = 5  # Questions to each witness, to see how long an answer takes.
 LONE_DELAY_S: Final = 0.000_05  # Of one machine to itself, where nobody has measured a round trip.
 
 
@@ -69,7 +70,8 @@ def command(
     told["members"] = sorted(here.union(told["members"]))  # An election without a list of members knows few of them.
     witnesses = {stem: path for stem, path in nodes.items() if how == "resign" or path != leader}
     _check(told, leader, witnesses, how, election)
-    predicted = _predict(told, how, simulate)
+    answers_s = _answers_s(witnesses, election)
+    predicted = [took + answers_s for took in _predict(told, how, simulate)]
     bound_s = told["failover_s"] - (told["detection_s"] if how == "resign" else 0.0)
     plan = {
         "group": told["group"],
@@ -81,6 +83,7 @@ def command(
         "members": told["members"],
         "round_trip_s": told["round_trip_s"],
         "disk_s": told["disk_s"],
+        "answers_s": answers_s,
         "simulated": simulate,
         "predicted_s": predicted[len(predicted) // 2],
         "predicted_min_s": predicted[0],
@@ -137,6 +140,16 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
             f"only {told['leader']} itself runs here, and it cannot watch how it is replaced: "
             "run the drill where another member runs, too, or with --how resign"
         )
+
+
+def _answers_s(witnesses: dict[str, Path], election: str) -> float:
+    """Return how long a node here takes to answer, in the median: this machine's own time, which no simulation has."""
+    took = []
+    for path in [*witnesses.values()] * ASKED:
+        began = time.monotonic()
+        ask(path, "leader", election=election)
+        took.append(time.monotonic() - began)
+    return sorted(took)[len(took) // 2]
 
 
 def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:
