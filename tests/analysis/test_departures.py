@@ -9,8 +9,9 @@ import pytest
 
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure
-from doyen_papers.analysis.departures import leases_lost_per_s, missed_in_a_row_per_s, suspicions_per_s
-from doyen_papers.studies.promised import Network, Unrefuted, departures
+from doyen_papers.analysis.departures import leases_lost_per_s, missed_in_a_row_per_s
+from doyen_papers.analysis.measured import rate
+from doyen_papers.studies.promised import FalseDepartures, Network, departures
 
 HOUR_S = 3600.0
 
@@ -40,15 +41,16 @@ def test_leases_are_lost_at_most_as_often_as_the_form_says() -> None:
     assert 0.25 * HOUR_S * form <= counted <= 1.5 * HOUR_S * form
 
 
-def test_members_fail_falsely_at_most_as_often_as_suspicions_and_their_share_say() -> None:
+def test_members_fail_falsely_as_often_as_smaller_losses_are_said_to_bring_it() -> None:
     config = group("gossip", 3, "swim", suspicion_timeout="300ms")
-    counted = departures(config, "hybrid", 3, on(0.2), HOUR_S, seed=11)
-    share = Unrefuted(config, "hybrid", 3, on(0.2), count=60).share(0.2)
-    begun = HOUR_S * suspicions_per_s(0.2, 3, period_s=2.0, helpers=3, beat_s=1.25, watchers=3)
-    assert 0.25 * begun * share.estimate <= counted <= 1.25 * begun * share.high
+    found = FalseDepartures(config, "hybrid", 3, on(0.2), lasting_s=1200)
+    for loss in (0.2, 0.1):
+        counted = departures(config, "hybrid", 3, on(loss), 2 * HOUR_S, seed=11)
+        promised, seen = found.per_s(loss), rate(counted, 2 * HOUR_S)
+        assert promised.low <= seen.high and seen.low <= promised.high
+    assert found.per_s(0.0).high == 0 < found.per_s(0.001).high < found.per_s(0.1).low
 
 
 def test_nothing_is_lost_where_nothing_is_lost() -> None:
-    assert suspicions_per_s(0.0, 5, period_s=2.0, helpers=3, beat_s=1.25, watchers=3) == 0
     assert leases_lost_per_s(0.0, 5, lease_s=2, beat_s=0.666, retry_s=0.1, round_trip_s=0.001) == 0
     assert leases_lost_per_s(0.5, 1, lease_s=2, beat_s=0.666, retry_s=0.1, round_trip_s=0.001) == 0

@@ -39,8 +39,22 @@ def test_what_is_no_number_is_left_out() -> None:
     assert empty.lines == [] and drawn(empty) is not None
 
 
-def test_shares_end_at_one() -> None:
-    assert shares([3, 1, 2, 2]) == [(1, 0.25), (2, 0.5), (2, 0.75), (3, 1.0)]
+def test_shares_begin_at_none_and_end_at_one() -> None:
+    assert shares([3, 1, 2, 2]) == [(1, 0.0), (1, 0.25), (2, 0.5), (2, 0.75), (3, 1.0)]
+    assert shares([]) == []
+
+
+def test_many_lines_make_the_picture_higher_and_differ_by_dashes() -> None:
+    plot = Plot("t", "x", "y")
+    for number in range(40):
+        plot.line(f"line {number}", [(0, number), (1, 0)])
+    root = drawn(plot)
+    height = float((root.get("viewBox") or "").split()[3])
+    assert all(0 <= float(text.get("y") or "") <= height for text in root.iter(f"{SVG}text"))
+    lines = [(path.get("stroke"), path.get("stroke-dasharray")) for path in root.iter(f"{SVG}path")]
+    assert len({*lines[:12]}) == 12
+    zero, one = (next(t for t in root.iter(f"{SVG}text") if t.text == name) for name in ("0", "40"))
+    assert float(one.get("y") or "") < float(zero.get("y") or "") - 200
 
 
 @pytest.mark.parametrize(

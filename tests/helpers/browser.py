@@ -43,9 +43,15 @@ async def browser(*more: str) -> AsyncIterator[Any]:
             await started.close()
 
 
-async def opened(started: Any, url: str, **more: Any) -> tuple[Any, list[str]]:
-    """Open a page; return it and the list in which its complaints gather: errors, refusals by its policy, dialogs."""
+async def opened(started: Any, url: str, *, made_up_time: str = "", **more: Any) -> tuple[Any, list[str]]:
+    """Open a page; return it and the list in which its complaints gather: errors, refusals by its policy, dialogs.
+
+    With `made_up_time`, a script that runs before all others, the page's clock can be moved (`page.clock`).
+    """
     page = await started.new_page(**{"viewport": {"width": 1200, "height": 1000}} | more)
+    if made_up_time:
+        await page.add_init_script(made_up_time)
+        await page.clock.install()
     complaints: list[str] = []
     page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))

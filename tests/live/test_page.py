@@ -330,6 +330,73 @@ def test_two_days_of_events_through_the_stream_leave_heap_and_nodes_flat(tell: C
     asyncio.run(main())
 
 
+DAY_S, STEP_S = 86_400, 60
+PHONE = {"width": 390, "height": 844}  # Fewer pixels, fewer drawings a second.
+FULL = 150_000  # Marks that a lane keeps: a page that was open for two days has them.
+# Counts the questions of the page and those that wait for an answer.  Every twentieth goes to the node, the others get
+# a copy of the last answer: what is tried is the page, not the way to it.  `/events` never ends.
+COUNT = """const ask = window.fetch, last = new Map(); window.asked = window.waiting = 0;
+window.fetch = async (path, ...more) => {
+  if (path.startsWith('/events')) return ask(path, ...more);
+  window.asked += 1;
+  if (window.asked % 20 && last.has(path)) return new Response(last.get(path));
+  window.waiting += 1;
+  try { const reply = await ask(path, ...more); last.set(path, await reply.clone().text()); return reply; }
+  finally { window.waiting -= 1; } };"""
+# Marks and spans as the stream would bring them, each read from JSON.
+FILL = """(count) => { const read = told => window.doyenLanes.add(JSON.parse(JSON.stringify(told)));
+for (let i = 0; i < count; i++) { const at = Date.now() / 1000 - count + i, lane = 'passing', begin = at;
+  read({marks: [{lane, at, kind: 'failed', label: 'passing is held to have failed', why: `event ${i}`}]});
+  if (i % 10) continue;
+  read({spans: [{lane, begin, kind: 'down', label: 'passing is held to have failed'}]});
+  read({ended: [{lane, begin, end: at + 1, kind: 'down', label: 'passing is held to have failed'}]}); } }"""
+CALM = "(text) => !window.waiting && window.doyenLanes.marks(-Infinity, Infinity, 1)[0].why === text"
+
+
+@pytest.mark.soak
+def test_a_day_with_its_events_ticks_and_polls_leaves_heap_and_nodes_flat(tell: Callable[[str], None]) -> None:
+    """One event a second by /events, and the page's own timers by a clock that is moved on: all that a day has."""
+
+    async def main() -> None:
+        async with nodes(2) as found, browser() as started:
+            node = found[0]
+            page, complaints = await opened(started, node.agent.attached.http.url, made_up_time=COUNT, viewport=PHONE)
+            await page.wait_for_function(AGREE, polling=50)
+            await page.evaluate(FILL, FULL)
+            devtools = await page.context.new_cdp_session(page)
+            await devtools.send("Performance.enable")
+            measured: list[dict[str, float]] = []
+            asked, drawn = await page.evaluate("[window.asked, window.doyenLanes.drawn]")
+            real, began = time.monotonic(), time.time()
+            for second in range(STEP_S, DAY_S + 1, STEP_S):
+                for count in range(second - STEP_S + 1, second + 1):
+                    kind = ("failed", "joined")[count % 2]
+                    event = Event(kind=kind, at=began + count, member="passing", reason=f"event {count}")
+                    for listen in node.agent.listeners:
+                        listen(event)
+                await page.clock.run_for(1000 * STEP_S)
+                await page.wait_for_function(CALM, arg=f"event {second}", polling=20, timeout=120_000)
+                if second % (DAY_S // 10) == 0:
+                    await devtools.send("HeapProfiler.collectGarbage")
+                    metrics = (await devtools.send("Performance.getMetrics"))["metrics"]
+                    measured.append({metric["name"]: metric["value"] for metric in metrics})
+            polls, drawings = await page.evaluate("[window.asked, window.doyenLanes.drawn]")
+            shown = {
+                name: [round(one[name] / scale, 2) for one in measured]
+                for name, scale in (("JSHeapUsedSize", 1e6), ("Nodes", 1), ("JSEventListeners", 1))
+            }
+            tell(
+                f"page: a day in {time.monotonic() - real:.0f} s: {DAY_S:,} events, {polls - asked:,} polls, "
+                f"{drawings - drawn:,} drawings: {shown}"
+            )
+            assert polls - asked > 1.8 * DAY_S, "two questions a second"
+            for name, most in (("JSHeapUsedSize", 1.05), ("Nodes", 1.02), ("JSEventListeners", 1.02)):
+                assert max(shown[name]) <= most * shown[name][0], shown
+            assert complaints == []
+
+    asyncio.run(main())
+
+
 @pytest.mark.soak
 def test_the_page_finds_its_node_again_after_a_restart() -> None:
     async def main() -> None:

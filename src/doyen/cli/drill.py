@@ -24,6 +24,7 @@ WORDS: Final = {"resign": "resigns", "kill": "is killed (SIGKILL)", "freeze": "i
 PATIENCE: Final = 2.0  # How many times the bound a successor is waited for,
 PATIENCE_MIN_S: Final = 10.0  # and at least how long.
 LOOK_S: Final = 0.005
+ASKED: Final = 5  # Questions to each witness, to see how long an answer takes.
 LONE_DELAY_S: Final = 0.000_05  # Of one machine to itself, where nobody has measured a round trip.
 
 
@@ -69,7 +70,8 @@ def command(
     told["members"] = sorted(here.union(told["members"]))  # An election without a list of members knows few of them.
     witnesses = {stem: path for stem, path in nodes.items() if how == "resign" or path != leader}
     _check(told, leader, witnesses, how, election)
-    predicted = _predict(told, how, simulate)
+    answers_s = _answers_s(witnesses, election)
+    predicted = [took + answers_s for took in _predict(told, how, simulate)]
     bound_s = told["failover_s"] - (told["detection_s"] if how == "resign" else 0.0)
     plan = {
         "group": told["group"],
@@ -81,6 +83,7 @@ def command(
         "members": told["members"],
         "round_trip_s": told["round_trip_s"],
         "disk_s": told["disk_s"],
+        "answers_s": answers_s,
         "simulated": simulate,
         "predicted_s": predicted[len(predicted) // 2],
         "predicted_min_s": predicted[0],
@@ -95,7 +98,7 @@ def command(
     if not yes:
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    plan |= _rehearse(told, leader, witnesses, how, election, max(PATIENCE_MIN_S, PATIENCE * bound_s))
+    plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
     _keep(place, plan)
@@ -139,6 +142,16 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
         )
 
 
+def _answers_s(witnesses: dict[str, Path], election: str) -> float:
+    """Return how long a node here takes to answer, in the median: this machine's own time, which no simulation has."""
+    took = []
+    for path in [*witnesses.values()] * ASKED:
+        began = time.monotonic()
+        ask(path, "leader", election=election)
+        took.append(time.monotonic() - began)
+    return sorted(took)[len(took) // 2]
+
+
 def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:
     """Return what the simulated takeovers took, sorted."""
     from doyen.node.rebuilt import config_from
@@ -156,24 +169,30 @@ def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:
 
 
 def _rehearse(
-    told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, patience_s: float
+    told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, bound_s: float
 ) -> dict[str, Any]:
     """End the reign, and watch until another member acts; return who did, and when each witness named it."""
     pid = ask(leader, "status")["pid"]
-    began = time.monotonic()
+    patience_s = max(PATIENCE_MIN_S, PATIENCE * bound_s)
     found: dict[str, Any] = {"measured_s": None, "next": None, "next_term": None, "named_s": {}}
-    with _ended(leader, pid, how, election, cooldown_s=patience_s / 2):
+    waits: set[str] = set()  # Who names itself, and was seen not to act yet.
+    began = time.monotonic()
+    with _ended(leader, pid, how, election, cooldown_s=bound_s):
         while time.monotonic() < began + patience_s:
             for stem, path in witnesses.items():
                 with suppress(DoyenError):  # It may have ended, too.
                     now = ask(path, "leader", election=election, timeout_s=1)
-                    after_s = round(time.monotonic() - began, 4)
+                    after_s = time.monotonic() - began
                     named = now["leader"]
                     if named in (None, told["leader"]) or now["term"] == told["term"]:
                         continue
-                    found["named_s"].setdefault(stem, after_s)
-                    if found["measured_s"] is None and (named not in witnesses or now["is_me"]):
-                        found |= {"measured_s": after_s, "next": named, "next_term": now["term"]}
+                    named_s = round(max(0.0, after_s - now["since_s"]), 4)  # It knows itself since when it names it.
+                    found["named_s"].setdefault(stem, named_s)
+                    if named in witnesses and not now["is_me"]:
+                        waits |= {stem} if named == stem else set()
+                    elif found["measured_s"] is None:
+                        acted_s = round(after_s, 4) if stem in waits else named_s
+                        found |= {"measured_s": acted_s, "next": named, "next_term": now["term"]}
             if found["measured_s"] is not None and len(found["named_s"]) == len(witnesses):
                 break
             time.sleep(LOOK_S)

@@ -60,15 +60,16 @@ class Plot:
         ys = [self._height(y) for line in self.lines for _, y in line.points] or [0.0, 1.0]
         x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(*self._range(ys))
         left, right, low, high = x_ticks[0], x_ticks[-1], y_ticks[0], y_ticks[-1]
-        top = TOP + 17 * max(0, len(self.lines) - 2)  # The names of the lines stand above.
+        more = 17 * max(0, len(self.lines) - 2)  # The names of the lines stand above, and the picture grows with them.
+        top, height = TOP + more, HEIGHT + more
 
         def at(x: float, y: float) -> tuple[float, float]:
             across = (x - left) / (right - left)
             up = (y - low) / (high - low)
-            return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - top - BOTTOM)
+            return LEFT + across * (WIDTH - LEFT - RIGHT), height - BOTTOM - up * (height - top - BOTTOM)
 
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" font-family="sans-serif" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" font-family="sans-serif" '
             f'font-size="13" role="img"><title>{escape(self.title)}</title>',
             '<rect width="100%" height="100%" fill="#fff"/>',
             f'<text x="12" y="22" font-size="15">{escape(self.title)}</text>',
@@ -83,10 +84,10 @@ class Plot:
             parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#e6e6e6"/>')
             parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
         middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-        parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 14:.0f}" text-anchor="middle">{escape(self.x)}</text>')
+        parts.append(f'<text x="{middle:.0f}" y="{height - 14:.0f}" text-anchor="middle">{escape(self.x)}</text>')
         parts.append(f'<text x="12" y="42" font-size="12">{escape(self.y)}</text>')
         for number, line in enumerate(self.lines):
-            colour = COLOURS[number % len(COLOURS)]
+            colour, dashes = COLOURS[number % len(COLOURS)], number // len(COLOURS)
             spots = [at(x, self._height(y)) for x, y in line.points]
             name = f"<title>{escape(line.name)}</title>"
             if line.kind == "point" or len(spots) == 1:
@@ -94,7 +95,8 @@ class Plot:
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}">{name}</circle>')
             else:
                 path = _path(spots, line.kind == "steps")
-                parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2">{name}</path>')
+                dashed = f' stroke-dasharray="{9 - 2 * min(dashes, 4)} 3"' if dashes else ""  # Colours come again.
+                parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}>{name}</path>')
             parts.append(
                 f'<text x="{WIDTH - RIGHT:.0f}" y="{22 + 17 * number}" text-anchor="end" fill="{colour}">'
                 f"{escape(line.name)}</text>"
@@ -109,9 +111,10 @@ class Plot:
 
 
 def shares(values: Iterable[float]) -> list[tuple[float, float]]:
-    """Return how large a share of the values is at most each of them."""
+    """Return how large a share of the values is at most each of them, from none at the least of them on."""
     ordered = sorted(values)
-    return [(value, (number + 1) / len(ordered)) for number, value in enumerate(ordered)]
+    found = [(value, (number + 1) / len(ordered)) for number, value in enumerate(ordered)]
+    return [(ordered[0], 0.0), *found] if found else []
 
 
 def _path(spots: list[tuple[float, float]], steps: bool) -> str:

@@ -41,7 +41,7 @@ _MAGIC: Final = b"DYN1"
 _NONCE: Final = 16
 _BYE: Final = b"\0"
 _HELLO_MAX: Final = 512
-_LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # A dying process may still take a connection and drop it: look again.
+LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # A dying process may still take a connection and drop it: look again.
 _DEAF_S: Final = 0.2  # How long the kernel of a member that is gone has to say so.
 _KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, some day.
 
@@ -147,7 +147,7 @@ class LeaderLink:
 
     async def _look_again(self, leader: NodeId, incarnation: Incarnation, address: Address) -> "Link | None":
         self._tell(LinkBroken(leader, incarnation))
-        for pause_s in _LOOKS_S:
+        for pause_s in LOOKS_S:
             await asyncio.sleep(pause_s)
             found = await self._call(leader, self.driver.addresses.of(leader) or address)
             if isinstance(found, Link) and found.incarnation == incarnation:

@@ -8,19 +8,19 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, NEVER, Duration, Instant, ms
 from doyen.core.codec import Codec, Envelope
 from doyen.core.ids import Term
 from doyen.core.reasons import Reasons
-from doyen.errors import ConfigError, LocalProtocolError, TransportError
+from doyen.errors import ConfigError, TransportError
 from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Commanded,
     Fired,
+    Given,
     Header,
     Heard,
     Input,
@@ -205,6 +205,7 @@ class _Follower:
         self._path, self._header = path, header
         origin, state = header.origin, header.state
         self._me, self._codec = origin, Codec(origin.group, datagram_max=DATAGRAM_MAX)
+        self._envelopes: dict[str, bytes] = {}
         self._watched: Watched | None = None
         self._begin: Instant | None = None
         self._last: Instant = 0
@@ -265,8 +266,11 @@ class _Follower:
     def _follow(self, item: Input, envelope: Envelope | None) -> None:
         assert self._watched is not None
         watch, now, given = self._watched.watch, item.now, item.given
-        self._watched.fit()
+        kind = given.__class__
+        usual = kind is Fired or kind is Heard
         self._inputs += 1
+        if not usual or self._begin is None:
+            self._watched.fit()
         if self._begin is None:
             self._begin = now
         due = self._earliest_due()
@@ -276,9 +280,22 @@ class _Follower:
                 self._pauses.append((begin, now))
                 watch.pause(begin)
         self._last = now
+        if not usual:
+            self._note(given, now, watch)
+        if item.failure:
+            watch.note(now, "bad", f"{self._me.node} stops", item.failure)
+        watch.step(now)
+        if kind is Fired:
+            self._timers.pop(given.number, None)  # type: ignore[union-attr]
+            if not item.effects:
+                watch.decided = ""
+                return  # Every second input: a timer that was set anew meanwhile.
+        self._keep_effects(item, envelope, watch)
+        watch.decided = ""
+
+    def _note(self, given: Given, now: Instant, watch: Watch) -> None:
+        assert self._watched is not None
         match given:
-            case Fired() | Heard():
-                pass
             case Started():
                 self._started = True
                 watch.note(now, "started", f"{self._me.node} starts")
@@ -288,11 +305,6 @@ class _Follower:
                     watch.explain(reign, now)
             case Commanded(_, name, _) if name in ("resign", "leave"):
                 watch.note(now, "resigned" if name == "resign" else "left", f"{self._me.node} is told to {name}")
-        if item.failure:
-            watch.note(now, "bad", f"{self._me.node} stops", item.failure)
-        watch.step(now)
-        self._keep_effects(item, envelope, watch)
-        watch.decided = ""
 
     def _earliest_due(self) -> Instant | None:
         while self._due and self._due[0][1] not in self._timers:
@@ -302,9 +314,7 @@ class _Follower:
     def _keep_effects(self, item: Input, envelope: Envelope | None, watch: Watch) -> None:
         """Note the timers, and the messages by their identifiers; of those that decided something, also what."""
         now, what, given, stack = item.now, watch.decided, item.given, watch.stack
-        me, incarnation, sent = self._me.node, self._me.incarnation, self._sent
-        if given.__class__ is Fired:
-            self._timers.pop(given.number, None)
+        sent, me = self._sent, self._me.node
         if not what and given.__class__ is not Fired:
             for effect in item.effects:
                 if effect.verb == "persist" and stack.reign_on(channel_of(effect)) is not None:
@@ -326,16 +336,23 @@ class _Follower:
                     heappush(self._due, (effect.at, self._next_timer))
                     self._next_timer += 1
             elif verb == "send" or verb == "multicast":
-                channel = channel_of(effect)
-                try:
-                    key = identifier(self._codec.encode(me, incarnation, channel, msgspec.Raw(effect.data)))
-                except LocalProtocolError:
+                datagram = self._envelope(effect.channel) + effect.data
+                if len(datagram) > DATAGRAM_MAX:
                     continue  # It was too large to be sent.
+                key = identifier(datagram)
                 if key in sent:
                     self._ambiguous.add(key)
                 sent[key] = now
-                if what and (on := stack.reign_on(channel)) is not None:
+                if what and (on := stack.reign_on(channel_of(effect))) is not None:
                     self._keep(Decided(key, now, on.name, what, effect.what))
+
+    def _envelope(self, channel: str) -> bytes:
+        """Return what stands in a datagram of this node before the message."""
+        found = self._envelopes.get(channel)
+        if found is None:
+            whole = self._codec.encode(self._me.node, self._me.incarnation, channel, None)
+            found = self._envelopes[channel] = whole[:-1]  # Without the None.
+        return found
 
     def _keep(self, message: Decided) -> None:
         if len(self._decided) < DECIDED_MAX:

@@ -133,23 +133,25 @@ class Watch:
 
     def step(self, now: Instant) -> None:
         """Look who acts, after an input at that instant."""
-        at = self._convert(now)
         for name, reign in self.stack.reigns.items():
-            if reign.mine is None and name not in self._open:
-                continue
-            self._expire(name, at)
-            kind: Literal["leads", "named"] = "leads" if reign.is_leader(now) else "named"
-            open_ = self._open.get(name)
-            term = 0 if reign.mine is None else reign.mine.number
-            if open_ is not None and (reign.mine is None or open_.kind != kind or open_.term != term):
-                self._close(name, at)
-                open_ = None
-            if open_ is None and reign.mine is not None:
-                open_ = self._open[name] = Stretch(name, kind, term, at, at)
-            if open_ is not None:
-                open_.end = at
-                lease = reign.lease_until() if kind == "leads" else None
-                open_.lease = None if lease is None or lease >= NEVER else self._convert(lease)
+            if reign.mine is not None or name in self._open:
+                self._look(name, reign, now)
+
+    def _look(self, name: str, reign: Reign, now: Instant) -> None:
+        at = self._convert(now)
+        self._expire(name, at)
+        kind: Literal["leads", "named"] = "leads" if reign.is_leader(now) else "named"
+        open_ = self._open.get(name)
+        term = 0 if reign.mine is None else reign.mine.number
+        if open_ is not None and (reign.mine is None or open_.kind != kind or open_.term != term):
+            self._close(name, at)
+            open_ = None
+        if open_ is None and reign.mine is not None:
+            open_ = self._open[name] = Stretch(name, kind, term, at, at)
+        if open_ is not None:
+            open_.end = at
+            lease = reign.lease_until() if kind == "leads" else None
+            open_.lease = None if lease is None or lease >= NEVER else self._convert(lease)
 
     def _expire(self, name: str, at: Instant) -> None:
         """End a stretch whose lease ran out before that instant."""

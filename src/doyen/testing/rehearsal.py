@@ -1,6 +1,7 @@
 """Takeovers of a group that runs, simulated with its own settings: what `doyen drill` predicts."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from random import Random
 from typing import Literal
 
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkBroken
+from doyen.net.leaderlink import LOOKS_S
 from doyen.node.config import NodeConfig
 from doyen.sim.world import DISK
 from doyen.testing.cluster import Cluster
@@ -16,6 +18,10 @@ How = Literal["resign", "kill", "freeze"]
 
 SETTLED_S = 20.0  # Time after the first election, in which the group comes to rest,
 SPREAD_S = 6.0  # and more of it at random, so that leaders are lost at any phase of heartbeats.
+LOOK_S = 0.0005  # How finely a takeover is timed,
+LATEST_S = 600.0  # and how long it may take.
+# A process that is killed closes its sockets one by one, and members look several times whether it is gone.
+GONE_S = tuple(accumulate(LOOKS_S))[:3]
 
 
 def rehearse(
@@ -35,22 +41,28 @@ def _takeover(config: NodeConfig, members: Sequence[str], how: How, delay_s: flo
     cluster.run_until_leader(within="10min")
     cluster.run_for(SETTLED_S + SPREAD_S * Random(seed).random())
     lost = cluster.run_until_leader(within="10min")
+    rest = [name for name in cluster.names if name != lost]
+    began = cluster.now_s
     match how:
         case "resign":
             cluster.resign(lost)
         case "freeze":
             cluster.pause(lost)
         case "kill":
-            _kill(cluster, lost, config.link)
-    rest = [name for name in cluster.names if name != lost]
-    return cluster.run_until(lambda: any(map(cluster.is_leader, rest)), within="10min")
+            _kill(cluster, lost, Random(f"gone {seed}").choice(GONE_S) if config.link else None)
+    while not any(map(cluster.is_leader, rest)):
+        assert cluster.now_s < began + LATEST_S, f"nobody follows {lost}: {cluster!r}"
+        cluster.run_for(LOOK_S)
+    return cluster.now_s - began
 
 
-def _kill(cluster: Cluster, lost: str, linked: bool) -> None:
-    """End a process; the nodes that hold a connection to it learn it from the kernel, a delay later."""
-    node = cluster.sim.by_name[NodeId(lost)]
-    incarnation = node.incarnation
+def _kill(cluster: Cluster, lost: str, gone_s: float | None) -> None:
+    """End a process; nodes that hold a connection to it learn it from the kernel, and so much later that it is gone."""
+    incarnation = cluster.sim.by_name[NodeId(lost)].incarnation
     cluster.crash(lost)
-    if linked:
+    if gone_s is None:
+        return
+    for gone in (False, True):
         for name in cluster.up():
-            cluster.sim.tell(cluster.sim.by_name[NodeId(name)], LinkBroken(NodeId(lost), incarnation, gone=True))
+            cluster.sim.tell(cluster.sim.by_name[NodeId(name)], LinkBroken(NodeId(lost), incarnation, gone=gone))
+        cluster.run_for(0.0 if gone else gone_s)

@@ -70,14 +70,14 @@ export function drawLanes(element, data, options = {}) {
     const to = row(mark.lane), last = to.marks[to.marks.length - 1];
     if (last && last.at > mark.at) to.unsorted = true;
     to.marks.push(mark);
-    if (to.marks.length > KEPT_MAX) to.marks.splice(0, KEPT_MAX / 5);
+    if (to.marks.length > KEPT_MAX) to.marks.splice(0, KEPT_MAX / 50);
     if (mark.at > whole[1]) whole[1] = mark.at;
     if (mark.at < whole[0]) whole[0] = mark.at;
   }
   function addSpan(span) {
     const to = row(span.lane);
     to.spans.push({...span});
-    if (to.spans.length > KEPT_MAX / 10) to.spans.splice(0, KEPT_MAX / 50);
+    if (to.spans.length > KEPT_MAX / 10) to.spans.splice(0, KEPT_MAX / 500);
     if (span.begin < whole[0]) whole[0] = span.begin;
     if ((span.end ?? span.begin) > whole[1]) whole[1] = span.end ?? span.begin;
   }

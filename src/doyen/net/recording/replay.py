@@ -218,10 +218,11 @@ class Replaying:
         if item.effects != effects:
             recorded, replayed = next(pair for pair in zip_longest(item.effects, effects) if pair[0] != pair[1])
             raise Diverged(self.path, number, kind_of(item.given), effect_text(recorded), effect_text(replayed))
-        if failure != item.failure:
-            raise Diverged(self.path, number, kind_of(item.given), item.failure, failure)
+        if failure or item.failure:
+            if failure != item.failure:
+                raise Diverged(self.path, number, kind_of(item.given), item.failure, failure)
+            self.failure = failure
         self.effect_count += len(effects)
-        self.failure = failure or self.failure
 
     def take(self, number: int, item: Input) -> tuple[list[Effect], str]:
         """Take one input; return everything that follows from it, and what the machines raised."""

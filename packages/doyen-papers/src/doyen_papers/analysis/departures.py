@@ -1,4 +1,4 @@
-"""Rates at which a living member is taken for dead, or a living leader loses its lease, where packets are lost.
+"""Rates at which a living leader is given up, or loses its lease, where packets are lost.
 
 Losses are independent, each packet's with chance l.  A round trip is lost with r = 1 − (1 − l)².
 """
@@ -11,19 +11,6 @@ YEAR_S = 365.25 * 86400
 def round_trip_loss(loss: float) -> float:
     """Return r, the chance that a question or its answer is lost."""
     return 1 - (1 - loss) ** 2
-
-
-def suspicions_per_s(
-    loss: float, nodes: int, *, period_s: float, helpers: int, beat_s: float, watchers: int, leaders: int = 1
-) -> float:
-    """Return how many false suspicions a group of SWIM members makes in a second.  [SWIM §3.1, §4]
-
-    A probe fails if its round trip is lost and each of k helpers' four packets, too: r·(1 − (1 − l)⁴)^k.
-    Each member probes once a period, and each watcher of a leader whenever a heartbeat is lost.
-    """
-    fails = round_trip_loss(loss) * (1 - (1 - loss) ** 4) ** min(helpers, max(0, nodes - 2))
-    watched = leaders * min(watchers, nodes - 1) * loss / beat_s if beat_s else 0.0
-    return fails * (nodes / period_s + watched) if nodes > 1 else 0.0
 
 
 def missed_in_a_row_per_s(loss: float, nodes: int, *, interval_s: float, misses: int) -> float:

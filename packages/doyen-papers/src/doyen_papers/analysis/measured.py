@@ -65,6 +65,15 @@ def proportion(hits: int, trials: int, z: float = LEVEL_Z) -> Interval:
     return Interval(share, max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < trials else 1.0)
 
 
+def rate(hits: int, over_s: float, z: float = LEVEL_Z) -> Interval:
+    """Return a rate with the interval of a Poisson process, as Wilson and Hilferty approximate it."""
+
+    def end(count: int, side: float) -> float:
+        return count * max(0.0, 1 - 1 / (9 * count) + side * z / (3 * sqrt(count))) ** 3 if count else 0.0
+
+    return Interval(hits / over_s, end(hits, -1) / over_s, end(hits + 1, 1) / over_s)
+
+
 def one_way(round_trip_loss: float) -> float:
     """Return the loss of one packet, where both ways lose alike: a round trip is lost with 1 − (1 − l)²."""
     return 1 - sqrt(1 - round_trip_loss)

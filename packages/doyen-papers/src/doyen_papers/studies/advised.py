@@ -22,13 +22,12 @@ from doyen_papers.analysis.departures import (
     YEAR_S,
     leases_lost_per_s,
     missed_in_a_row_per_s,
-    suspicions_per_s,
 )
 from doyen_papers.analysis.measured import Interval, Measured
-from doyen_papers.studies.promised import Network, Unrefuted, bytes_per_s, takeovers
+from doyen_papers.studies.promised import FalseDepartures, Network, bytes_per_s, takeovers
 
 STEPS: Final = 6
-SUSPICIONS_PER_RUN: Final = 4  # Simulated suspicions for each simulated takeover.
+SIMULATED_S_PER_RUN: Final = 60.0  # Of the whole group, at each loss, for each simulated takeover.
 BEAT_MIN: Final[Duration] = ms(20)
 
 
@@ -108,9 +107,9 @@ class Stack:
         late_s = self.found.pause_most_s
         return Promised(
             detection_median_s=median(detected),
-            detection_most_s=_most(detected, [r.detected_s for r in worse], late_s),
+            detection_most_s=_most(detected, [r.detected_s for r in worse], option.bound_s, late_s),
             takeover_median_s=median(acted),
-            takeover_most_s=_most(acted, [r.acted_s for r in worse], late_s),
+            takeover_most_s=_most(acted, [r.acted_s for r in worse], option.bound_s, late_s),
             bound_s=option.bound_s,
             departures_per_year=option.departures_per_year,
             bytes_per_s=bytes_per_s(config, kind, nodes, network),
@@ -144,24 +143,11 @@ class Gossip(Stack):
         return replace(found, beat_interval=rounded_down(beat), period=max(rounded_down(beat * 8 // 5), 5 * ack))
 
     def departures(self, table: Any) -> Interval:
-        share = Unrefuted(self.with_(table), self.kind, self.nodes, self.network, self.simulate * SUSPICIONS_PER_RUN)
-
-        def per_year(loss: float, of: float) -> float:
-            return of * YEAR_S * suspicions_per_s(
-                loss,
-                self.nodes,
-                period_s=to_seconds(table.period),
-                helpers=table.helper_count,
-                beat_s=to_seconds(table.beat_interval),
-                watchers=table.watcher_count,
-            )  # fmt: skip
-
+        lasting_s = self.simulate * SIMULATED_S_PER_RUN
+        found = FalseDepartures(self.with_(table), self.kind, self.nodes, self.network, lasting_s)
         loss = self.found.loss
-        return Interval(
-            per_year(loss.estimate, share.share(loss.estimate).estimate),
-            per_year(loss.low, share.share(loss.low).low),
-            per_year(loss.high, share.share(loss.high).high),
-        )
+        per_s = [found.per_s(end) for end in (loss.estimate, loss.low, loss.high)]
+        return Interval(YEAR_S * per_s[0].estimate, YEAR_S * per_s[1].low, YEAR_S * per_s[2].high)
 
 
 class Fast(Stack):
@@ -276,9 +262,12 @@ def _step(duration: Duration) -> int:
     return max(int(ms(1)), int(10 ** max(0, digits - 2)))
 
 
-def _most(sample: list[float], worse: list[float], late_s: float) -> Interval:
-    """Return 99 % of a sample, plus a pause; the upper end is what the worst of both samples took."""
+def _most(sample: list[float], worse: list[float], bound_s: float, late_s: float) -> Interval:
+    """Return 99 % of a sample, plus a pause; the upper end is the longest of both samples, or the timers' own bound.
+
+    A few dozens of takeovers hardly ever hold the worst phase of the timers, so the upper end is not below their bound.
+    """
     ordered = sorted(sample)
     at = ceil(0.99 * len(ordered)) - 1
     lower = max(0, at - ceil(1.96 * (0.0099 * len(ordered)) ** 0.5))
-    return Interval(ordered[at] + late_s, ordered[lower], max(*sample, *worse) + late_s)
+    return Interval(ordered[at] + late_s, ordered[lower], max(bound_s, *sample, *worse) + late_s)

@@ -1,28 +1,25 @@
-"""Simulate timers on a measured network, in made-up time: takeovers, traffic, and suspicions that nobody refutes.
+"""Simulate timers on a measured network, in made-up time: takeovers, traffic, and members that are taken for dead.
 
 The group is built from a running node's own configuration, as `doyen drill` does it.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
-from math import exp, inf, log, sqrt
+from math import exp, log, sqrt
 from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant, to_seconds
-from doyen.core.ids import NodeId
+from doyen.core.clock import Instant
 from doyen.core.leadership import LeaderLost
-from doyen.core.link import LinkBroken
 from doyen.core.view import Status, ViewChanged
 from doyen.node.config import NodeConfig
 from doyen.node.registry import find_election
 from doyen.sim.node import SimNode
 from doyen.sim.world import DISK
 from doyen.testing.cluster import Cluster
-from doyen_papers.analysis.measured import Interval, proportion
+from doyen_papers.analysis.measured import Interval, rate
 
 SIMULATED_MAX: Final = 16  # Members; what one suspicion or one takeover comes to hardly depends on more.
 SETTLED_S: Final = 20.0  # Time after the first election, in which the group comes to rest,
@@ -114,34 +111,6 @@ def departures(config: NodeConfig, kind: str, nodes: int, network: Network, last
     return watch.lost_itself if leased else watch.lost_another
 
 
-def unrefuted(config: NodeConfig, kind: str, nodes: int, network: Network, count: int, seed: int = 1) -> int:
-    """Return how many of so many suspicions of living members end as failures of them.
-
-    A suspicion is begun as by an unanswered probe, at a member and about another, both drawn, one after the other.
-    It lasts for the least time, as if helpers had confirmed it, so the share is rather too high than too low.
-    """
-    table = config.tables[config.membership_name()]
-    config = replace(config, tables={**config.tables, config.membership_name(): replace(table, suspicion_max_mult=1.0)})
-    cluster = group(config, kind, nodes, network, seed)
-    watch, rng = _Watch(cluster), Random(seed)
-    cluster.run_until_leader(within=LATEST)
-    cluster.run_for(SETTLED_S)
-    made = config.tables[config.membership_name()]
-    pause_s = 2 * to_seconds(made.longest_suspicion(len(cluster.names)) + made.period)
-    watch.forget()
-    hits = 0
-    for _ in range(count):
-        accuser, suspect = rng.sample(cluster.names, 2)
-        node = cluster.sim.by_name[NodeId(suspect)]
-        cluster.sim.tell(
-            cluster.sim.by_name[NodeId(accuser)], LinkBroken(NodeId(suspect), node.incarnation, gone=False)
-        )
-        cluster.run_for(pause_s)
-        hits += any(member == suspect for member, _ in watch.failed)
-        watch.forget()
-    return hits
-
-
 class _Watch:
     """Notes which members fail, and which leaders are lost, in anybody's view."""
 
@@ -167,42 +136,51 @@ class _Watch:
                 self.lost_another += 1
 
 
-# ── Rare failures ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Rare departures ─────────────────────────────────────────────────────────────────────────────────────────
 
-LOSSES: Final = (0.5, 0.35, 0.25, 0.17, 0.12, 0.08)  # Where failures are frequent enough to be counted.
+LOSSES: Final = (0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.055, 0.04)  # Where departures may be frequent enough to count.
 HITS_MIN: Final = 5
+HITS_ENOUGH: Final = 40  # A rate is known to a third; no more is simulated at this loss.
+PARTS: Final = 10
 
 
-class Unrefuted:
-    """The share of false suspicions that end as failures, for any loss.
+class FalseDepartures:
+    """How many living members fail in a second, for any loss.
 
-    It is simulated at ever smaller losses until failures become rare.  Below, it falls at least as steeply as between
-    the last two: each failure needs several losses, so the share goes as a power of the loss, and the power only grows
-    as losses become fewer.
+    The whole group is simulated, with its helpers, rechecks, refutations and doubts of itself, at ever smaller losses
+    until departures become rare.  Below, their rate falls at least as steeply as between the last two losses: each
+    departure needs several losses, so the rate goes as a power of the loss, and the power only grows as losses become
+    fewer.
     """
 
-    def __init__(self, config: NodeConfig, kind: str, nodes: int, network: Network, count: int) -> None:
-        self._points: list[tuple[float, int, int]] = []  # (loss, failures, suspicions), the greatest loss first.
+    def __init__(self, config: NodeConfig, kind: str, nodes: int, network: Network, lasting_s: float) -> None:
+        self._scale = nodes / min(nodes, SIMULATED_MAX)  # Each member probes one other, however many there are.
+        self._points: list[tuple[float, int, float]] = []  # (loss, departures, seconds), the greatest loss first.
         for loss in LOSSES:
-            hits = unrefuted(config, kind, nodes, replace(network, loss=loss), count)
+            hits, over_s = 0, 0.0
+            for seed in range(1, PARTS + 1):
+                hits += departures(config, kind, nodes, replace(network, loss=loss), lasting_s / PARTS, seed)
+                over_s += lasting_s / PARTS
+                if hits >= HITS_ENOUGH:
+                    break
             if hits < HITS_MIN and len(self._points) >= 2:
                 break
-            self._points.append((loss, hits, count))
+            self._points.append((loss, hits, over_s))
 
-    def share(self, loss: float) -> Interval:
-        """Return the share at this loss."""
-        above, below = self._points[-2], self._points[-1]
-        for one, next_one in pairwise(self._points):
-            if next_one[0] <= loss:
-                above, below = one, next_one
-                break
-        upper, lower = (proportion(max(hits, 1), of) for _, hits, of in (above, below))
-        way = log(loss / below[0]) if loss > 0 else -inf  # Negative below the last point.
-        width = log(above[0] / below[0])
-        powers = [log(a / b) / width for a, b in ((upper.estimate, lower.estimate), (upper.low, lower.high))]
-        power, least = (max(1.0, found) for found in powers)
+    def per_s(self, loss: float) -> Interval:
+        """Return the rate at this loss."""
         if loss <= 0:
             return Interval(0.0, 0.0, 0.0)
-        steepest = max(1.0, log(upper.high / max(lower.low, 1e-9)) / width)
-        ends = (lower.low * exp(steepest * way), lower.high * exp(least * way))
-        return Interval(min(1.0, lower.estimate * exp(power * way)), min(ends), min(1.0, max(ends)))
+        rates = [(at, rate(max(hits, 1), over_s)) for at, hits, over_s in self._points]
+        last = len(rates) - 1
+        place = next((i for i in range(1, last) if rates[i][0] <= loss), last)  # Of the next simulated loss below.
+        (above, upper), (below, lower) = rates[place - 1], rates[place]
+        way, width = log(loss / below), log(above / below)
+        if way > 0:
+            powers = [log(getattr(upper, end) / getattr(lower, end)) / width for end in ("estimate", "low", "high")]
+        else:  # Below all of them.  No power between two of them is greater than the one that holds here.
+            least = max(log(one.low / lower.high) / log(at / below) for at, one in rates[:-1])
+            powers = [log(upper.estimate / lower.estimate) / width, log(upper.high / lower.low) / width, least]
+            powers = [max(1.0, power) for power in powers]
+        found = zip((lower.estimate, lower.low, lower.high), powers, strict=True)
+        return Interval(*(self._scale * per_s * exp(power * way) for per_s, power in found))

@@ -34,7 +34,8 @@ def command(nodes: int, kills: int, seed: int, plot: Path | None, as_json: bool)
 def picture(result: Takeovers) -> Plot:
     """Return how long the takeovers took, and the bound."""
     taken = [kill.takeover_s for kill in result.each if kill.counted and kill.takeover_s is not None]
-    found = Plot(f"{result.kills} leaders of {result.nodes} killed", "takeover, in seconds", "share of the kills")
+    title = f"the leader of {result.nodes} killed, {result.kills} times"
+    found = Plot(title, "takeover, in seconds", "share of the kills")
     found.steps("takeovers", shares(taken))
     found.line("the bound", [(result.bound_s, 0.0), (result.bound_s, 1.0)])
     return found
