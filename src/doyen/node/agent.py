@@ -92,7 +92,7 @@ class Agent:
         self._workers: dict[str, Worker] = {}  # The other halves of elections that have one, by channel.
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
-        self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
+        self.on_may_act: Callable[[str], None] | None = None  # Called with an election in which this node may act now.
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
         self._views: Views | None = None
@@ -280,6 +280,8 @@ class Agent:
             case MemberDiffers(member, election):
                 log.warning("%s: %s", self.name, fact)
                 self._tell("differs", now, member=member, election=election, reason=str(fact))
+            case _ if reign is not None and reign.mine is not None and self.on_may_act is not None:
+                self.on_may_act(reign.name)  # A tentative leader may have become final.
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:
