@@ -977,6 +977,21 @@ def test_a_tentative_leader_that_stays_is_confirmed_by_one_multicast() -> None:
     assert [to for to, _ in sent(effects, Leader)] == names(2)  # The initiator waits for it.
 
 
+def test_a_tentative_leader_acts_once_it_is_final() -> None:
+    bench = Bench(me="0", members=(0, 1, 2), variant="optimistic")
+    machine = bench.machine
+    bench.hear(2, NotifyLeader(election(1, 2), 1, False))
+    assert machine.is_leader and not machine.leads(0) and machine.waits_for == "its election is not final yet"
+    bench.hear(2, NotifyLeader(election(1, 2), 2, True))
+    assert machine.leads(0) and not machine.waits_for
+    bench.hear(1, NotifyLeader(election(2, 1), 1, False))  # It is named again, and was not to stop meanwhile.
+    assert not machine.final and machine.leads(0)
+    bench.hear(1, Leader(record(1, 2, initiator=1, sequence=2, final=False), 1))
+    assert not machine.leads(0) and not machine.waits_for
+    bench.hear(1, NotifyLeader(election(2, 1), 3, False))  # Another was named between: it waits again.
+    assert machine.is_leader and not machine.leads(0)
+
+
 @pytest.mark.parametrize("order", ["leader first", "confirmation first"])
 def test_a_confirmation_may_overtake_its_leader(order: str) -> None:
     bench = Bench(variant="optimistic")

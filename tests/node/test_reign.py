@@ -11,7 +11,15 @@ from doyen.core.clock import ms, seconds
 from doyen.core.ids import Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.churn.kind import HYBRID
-from doyen.election.churn.messages import AttemptBegan, ElectionId, LeaderHeld, Record, ResponseCounted
+from doyen.election.churn.messages import (
+    AttemptBegan,
+    ElectionId,
+    Leader,
+    LeaderHeld,
+    NotifyLeader,
+    Record,
+    ResponseCounted,
+)
 from doyen.errors import LeadershipLost
 from doyen.node.reign import Reign
 
@@ -76,6 +84,31 @@ def test_a_tentative_leader_that_becomes_final_is_explained_so() -> None:
         if not final:
             reign.note(LeaderElected(machine.held.term), 0)
         assert ("not final yet" in str(reign.why)) is not final
+
+
+def test_a_body_begins_when_the_tentative_leader_is_final() -> None:
+    async def main() -> None:
+        async with alone(election="gossip") as node:
+            async with node.lead(timeout=10):
+                number = node.term.number + 1 if node.term is not None else 1
+            host, bee = node.agent.driver.host, NodeId("bee")
+            election = ElectionId(number, bee, Incarnation(1))
+            by_bee = Record(election, 1, False, bee, Incarnation(1))
+            host.on_message("election", bee, Leader(by_bee), node.clock())
+            host.on_message("election", bee, NotifyLeader(election, 2, False), node.clock())
+            assert node.leader is not None and node.leader.name == "a" and not node.is_leader
+            assert (
+                "waiting",
+                "named leader, but does not act yet: its election is not final yet",
+            ) in node.explain().lines
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(node.own_election.won(), 0.05)
+            waits = asyncio.create_task(node.own_election.won())
+            await asyncio.sleep(0)
+            host.on_message("election", bee, NotifyLeader(election, 3, True), node.clock())
+            assert (await asyncio.wait_for(waits, 5)).number == number
+
+    asyncio.run(main())
 
 
 def test_what_was_counted_in_an_earlier_election_is_not_said_of_a_later_one() -> None:

@@ -1,15 +1,18 @@
 """Weak elections over lists of members: leaders killed one after another, lists that err, counts that were lost."""
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant, ms, seconds
+from doyen.core.clock import Duration, Instant, ms, seconds
 from doyen.core.leadership import LeaderElected
+from doyen.core.link import LinkBroken
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import LeaderIsCorrected
 from doyen.election.churn.machine import CTolerant
@@ -17,10 +20,12 @@ from doyen.election.churn.messages import DoubtRepeats
 from doyen.membership.swim.machine import Swim
 from doyen.sim.churn import ChurnConfig, ChurnEvent
 from doyen.sim.network import Delay, NetworkConfig
+from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.schema import Group, RunConfig
+from doyen.sim.world import MEMBERSHIP, Tamper, World
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 KILLS = read_file(SCENARIOS / "kills.toml")
@@ -126,3 +131,66 @@ def test_a_leader_restarted_without_its_count_does_not_act_below_the_term_it_is_
         assert not result.violations and result.looked["behind"], replay_line(FORGETFUL, seed)
     broken = simulate(FORGETFUL, 1, tamper=as_mutant(CorrectsNobody))
     assert [violation.check for violation in broken.violations] == ["behind"]
+
+
+# ── A machine that is short of time ─────────────────────────────────────────────────────────────────────────
+
+STARVED = read_file(SCENARIOS / "starved.toml")
+
+
+class ActsTentatively(CTolerant):
+    """As it was: a leader that may still be replaced in the same election acts."""
+
+    def leads(self, now: Instant) -> bool:
+        return self.is_leader
+
+
+class Rivals:
+    """Adds up how long two acted in one election; members notice a kill as they do by their connections."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.sim, self.rng = world, world.sim, Random(5)
+        self.together: Duration = 0
+        self.seen = 0  # Takeovers.
+        self._at, self._count = 0, 0
+        world.sim.watchers.append(lambda node, channel, fact, now: self._look())
+        world.sim.deed_watchers.append(self._on_deed)
+
+    def _look(self, without: SimNode | None = None) -> None:
+        if self._count > 1:
+            self.together += self.sim.now - self._at
+        acting = [node for node in self.world.acting() if node is not without]
+        elections = Counter(self.world.machine(node).held.election for node in acting)
+        self._at, self._count = self.sim.now, max(elections.values(), default=0)
+
+    def _on_deed(self, deed: str, node: SimNode) -> None:
+        if deed == "crash" and node in self.world.acting():
+            self.seen += 1
+            broken = LinkBroken(node.name, self.world.stack(node).site.incarnation, gone=True)
+            for other in [other for other in self.sim.up() if other is not node]:
+                at = self.sim.now + ms(1) + int(self.rng.random() * ms(10))
+                self.sim.at(at, partial(self._tell, other, broken), f"{other.name} loses its connection")
+        self._look(without=node if deed == "crash" else None)
+
+    def _tell(self, node: SimNode, broken: LinkBroken) -> None:
+        if node.host is not None:
+            self.sim.tell(node, broken, channel=MEMBERSHIP)
+
+
+def rivalry(seed: int, tamper: Tamper | None = None) -> Rivals:
+    found: list[Rivals] = []
+    result = simulate(STARVED, seed, tamper=tamper, watch=lambda world: found.append(Rivals(world)))
+    assert not result.violations, replay_line(STARVED, seed)
+    assert found[0].seen >= 2
+    return found[0]
+
+
+def test_a_machine_short_of_time_has_no_two_that_act_in_one_election() -> None:
+    assert rivalry(1).together == 0
+    assert rivalry(1, as_mutant(ActsTentatively)).together > seconds(2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_a_machine_short_of_time_over_many_seeds(seed: int) -> None:
+    assert rivalry(seed).together <= ms(100)

@@ -230,6 +230,11 @@ class Election:
         """Return whether this node may act as leader at this instant, by its lease if it has one."""
         return self.named == self.me
 
+    @property
+    def waits_for(self) -> str:
+        """Return what this node waits for before it acts, while it names itself leader; "": nothing."""
+        return ""
+
     def lease_until(self) -> Instant | None:
         """Return until when this node may act without hearing anything further; None: there is no lease."""
         return None

@@ -92,7 +92,7 @@ class Agent:
         self._workers: dict[str, Worker] = {}  # The other halves of elections that have one, by channel.
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
-        self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
+        self.on_may_act: Callable[[str], None] | None = None  # Called with an election in which this node may act now.
         self._views: Views | None = None
         self._inquiry: Inquiry | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
@@ -285,6 +285,8 @@ class Agent:
                 log.warning("%s: %s", self.name, fact)
                 self._gates.look(self.stack, now)
                 self._tell("differs", now, member=member, election=election, reason=str(fact))
+            case _ if reign is not None and reign.mine is not None and self.on_may_act is not None:
+                self.on_may_act(reign.name)  # A tentative leader may have become final.
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:

@@ -7,7 +7,8 @@
     name      no earlier process of this name was heard
     calm      no leader was named and no member came for the time in which a rival election ends
 
-Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once.
+Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once, or
+where its election has tentative leaders once it is final (decision 38).
 A quorum needs no gate but `expect`: a leader there has a majority behind it.
 """
 

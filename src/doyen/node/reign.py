@@ -104,8 +104,12 @@ class Reign:
 
     @property
     def waits_for(self) -> str:
-        """Return what this node waits for before its first act, if it is named leader and does not act yet."""
-        return "" if self.gate is None or self.gate.open or self.mine is None else self.gate.why
+        """Return what this node waits for before it acts, if it is named leader and does not act yet."""
+        if self.mine is None:
+            return ""
+        if self.gate is not None and not self.gate.open:
+            return self.gate.why
+        return "" if self.machine is None else self.machine.waits_for
 
     def acts(self, now: Instant) -> bool | None:
         """Return whether the leader acts, or still waits for its first act; None: another leads, which alone knows."""

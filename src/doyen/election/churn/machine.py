@@ -89,6 +89,7 @@ class CTolerant(Election):
         )
         self.held: Record | None = None
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
+        self._confirmed = False  # Whether this node has been final since it leads without a break.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
         self._confirming = Confirming(config.resend_interval, out)
         self._patience = Patience(config.final_timeout, self._kept)
@@ -104,9 +105,8 @@ class CTolerant(Election):
     def start(self, now: Instant) -> None:
         self._asking.soon(now)
         if self.config.bootstrap_after < FOREVER:
-            self._out.set_timer(
-                msg.BootstrapBegins(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
-            )
+            wait = self.config.bootstrap_after + self._some(self.config.begin_spread)
+            self._out.set_timer(msg.BootstrapBegins(), now + wait)
 
     def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
         if msg.term_number(message) - self.point.number > TERM_LEAP_MAX:
@@ -252,6 +252,13 @@ class CTolerant(Election):
     def is_leader(self) -> bool:
         return self.leader == self.me
 
+    def leads(self, now: Instant) -> bool:  # Decision 38.
+        return self.is_leader and self._confirmed
+
+    @property
+    def waits_for(self) -> str:
+        return "" if self._confirmed or not self.is_leader else "its election is not final yet"
+
     @property
     def final(self) -> bool:
         return self._told is not None and self.held is not None and self.held.final
@@ -373,6 +380,7 @@ class CTolerant(Election):
         if told is not None and told.leader == self.me != record.leader:
             self._out.emit(LeaderLost(told, "outranked"))
         self._told = record.term
+        self._confirmed = record.final or (self._confirmed and told is not None and told.leader == self.me)
         if told != record.term:
             self._out.emit(LeaderElected(record.term))
         self._out.emit(msg.LeaderHeld(record))
@@ -480,8 +488,6 @@ class CTolerant(Election):
 
     def _question(self, echo: bool = False) -> msg.Ask:
         return msg.Ask(echo=echo) if self.held is None else msg.Ask(self.held.election, self.held.sequence, echo)
-
-    # Small things.
 
     def _some(self, span: Duration) -> Duration:
         return int(self._rng.random() * span)
