@@ -1,6 +1,7 @@
 """Churn-tolerant elections by simulation: Lemma 1, the paper's bands, traces; every option bites.  [CTOL §VI]"""
 
 import json
+from collections import Counter
 from math import log
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams
-from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, Summary, record, study
+from doyen_papers.studies.ctolerant import MEMBERSHIP, TABLE_I, ChurnSetting, Experiment, Summary, record, study
 from doyen_papers.studies.ground import CROWDS, REACH_M, build_ground, draw_places
 from doyen_papers.studies.memtrace import MemTrace, read
 
@@ -39,6 +40,18 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     setting = ChurnSetting(nodes=32, drop=0.1, handicap=True, warmup_s=60.0)
     record(setting, 11, duration_s=60.0).write(path)
     return str(path)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_who_starts_first_knows_how_far_the_others_are(which: int) -> None:
+    """Routes lead through nodes that have not started yet: Medley asks for distances once, at its own start."""
+    experiment = Experiment(ChurnSetting(nodes=32, drop=0.1, warmup_s=0.0), 3, None)
+    experiment.begin()
+    node = experiment.nodes[which]
+    turns = Counter(node.ports[MEMBERSHIP].machine.targets.next() for _ in range(2000))
+    hops = {other.name: len(experiment.ground.path(node.index, other.index) or ()) for other in experiment.nodes}
+    near, far = ([turns[name] for name, away in hops.items() if low <= away <= high] for low, high in ((1, 1), (3, 99)))
+    assert sum(near) / len(near) > 3 * sum(far) / len(far)
 
 
 @pytest.mark.parametrize("variant", ["base", "preferred"])

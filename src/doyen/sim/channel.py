@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from doyen.core.clock import NEVER, Instant
 from doyen.core.codec import Codec
 from doyen.core.host import Port, Verbs
-from doyen.core.ids import Address, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Hashed
 
@@ -133,7 +133,7 @@ class Audience:
 class Channel:
     """The ports of all nodes on one channel; made by `Simulation.channel`."""
 
-    __slots__ = ("_audience", "_outboxes", "_sim", "_verbs", "counts", "everybody", "inlets", "name")
+    __slots__ = ("_audience", "_outbox_of", "_outboxes", "_sim", "_verbs", "counts", "everybody", "inlets", "name")
 
     def __init__(self, sim: "Simulation", name: str) -> None:
         self._sim, self.name = sim, name
@@ -142,6 +142,7 @@ class Channel:
         self.inlets: dict[To, Inlet] = {}
         self._audience: Audience | None = None
         self._outboxes: dict[tuple[int, int], Outbox] = {}
+        self._outbox_of: dict[NodeId, tuple[Incarnation, Outbox]] = {}  # By sender: that of its last incarnation.
         self._verbs = _outlets(sim, self)
 
     def verbs(self, node: SimNode, port: Port) -> Verbs:
@@ -185,6 +186,9 @@ class Channel:
 
     def outbox(self, node: SimNode) -> Outbox:
         """Return the outbox of all senders whose envelope has the same size, by the real codec."""
+        found = self._outbox_of.get(node.name)
+        if found is not None and found[0] == node.incarnation:
+            return found[1]
         key = (len(node.name.encode()), node.incarnation)
         outbox = self._outboxes.get(key)
         if outbox is None:
@@ -194,6 +198,7 @@ class Channel:
             outbox = Outbox(sim.encode, self.counts, overhead, sim.datagram_max - overhead)
             self._outboxes[key] = outbox
             sim.trace.parts.append(outbox)
+        self._outbox_of[node.name] = node.incarnation, outbox
         return outbox
 
     @property
@@ -220,11 +225,14 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
 
         def send(to: To, message: Any) -> None:
             """Do what `Simulation.send` does where only loss is left to decide: the same draws, records and counts."""
+            if watchers or not sim.quick:
+                send_slowly(to, message)
+                return
             try:
                 inlet, can_wait = inlets[to], kinds[type(message)]
             except KeyError:
                 inlet, can_wait = inlets.get(to, own), False
-            if inlet is own or watchers or not sim.quick:
+            if inlet is own:
                 send_slowly(to, message)
                 return
             if can_wait:

@@ -330,7 +330,9 @@ class Simulation:
                 return
             extra += verdict
         hops, delays, path = network.route(node.index, receiver.index, self.now)
-        channel.counts.count_hops(hops, size)
+        counts = channel.counts
+        counts.hops += hops
+        counts.hop_bytes += hops * size
         for delay in delays:
             self._arrive(self.now + delay + extra, node, channel, receiver, message, path)
 

@@ -129,8 +129,9 @@ class Topology:
         """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
-        if not cut and (a, b) in self._paths:
-            return self._paths[a, b]
+        known = None if cut else self._paths.get((a, b))
+        if known is not None:
+            return known
         tree = self._trees.get((a, cut))
         if tree is None:
             tree = self._trees[a, cut] = self._shortest_tree(a, cut)

@@ -170,13 +170,14 @@ class CTolerant(Election):
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self.point.view = fact.view
-        members, me = fact.view.members, self.me
+        members, me, leads = fact.view.members, self.me, self.is_leader
         for node in fact.changed:
             if node != me:
                 member = members.get(node)
                 if member is None or not member.present:
                     self._on_gone(node, Status.FAILED if member is None else member.status, now)
-                elif self.is_leader:
+                    leads = self.is_leader
+                elif leads:
                     self.multicast.include(node, now)
         self.initiator.on_view(fact.changed, now)
         self._weigh(now)

@@ -53,14 +53,16 @@ def is_branch(branch: int) -> bool:
 class Digests:
     """The present members of one view, in the order of their places."""
 
-    __slots__ = ("_sums", "ordered")
+    __slots__ = ("_changed", "_sums", "ordered")
 
     def __init__(self) -> None:
         self.ordered: list[tuple[int, NodeId]] = []
         self._sums: dict[int, int] = {}
+        self._changed: dict[NodeId, list[int]] = {}  # Incarnations: as the sums have it, and as it is.
 
     def copy(self) -> "Digests":
         other = Digests()
+        self._sum_up()
         other.ordered, other._sums = self.ordered.copy(), self._sums.copy()
         return other
 
@@ -72,15 +74,23 @@ class Digests:
         at = bisect_left(self.ordered, (place(node), node))
         assert self.ordered[at][1] == node
         del self.ordered[at]
+        self._sum_up()
         self._toggle(node, fingerprint(node, incarnation))
 
     def change(self, node: NodeId, before: int, after: int) -> None:
-        self._toggle(node, fingerprint(node, before) ^ fingerprint(node, after))
+        """Note another incarnation; sums are asked for more seldom than members change."""
+        changed = self._changed.get(node)
+        if changed is None:
+            self._changed[node] = [before, after]
+        else:
+            changed[1] = after
 
     def sum(self, branch: int) -> int:
+        self._sum_up()
         return self._sums.get(branch, 0)
 
     def children(self, branch: int) -> list[tuple[int, int]]:
+        self._sum_up()
         first = branch << BITS
         return [(child, self._sums.get(child, 0)) for child in range(first, first + (1 << BITS))]
 
@@ -99,6 +109,11 @@ class Digests:
         low = bisect_left(self.ordered, (bits << shift, ""))
         high = bisect_left(self.ordered, ((bits + 1) << shift, "")) if depth else len(self.ordered)
         return low, high
+
+    def _sum_up(self) -> None:
+        for node, (before, after) in self._changed.items():
+            self._toggle(node, fingerprint(node, before) ^ fingerprint(node, after))
+        self._changed.clear()
 
     def _toggle(self, node: NodeId, bits: int) -> None:
         sums = self._sums

@@ -71,6 +71,7 @@ from doyen.membership.swim.messages import (
     Updates,
     VerdictIsDue,
     Word,
+    update_of,
 )
 from doyen.membership.swim.news import News
 from doyen.membership.swim.probe import Prober, RoundRobin, Targets
@@ -80,6 +81,7 @@ from doyen.membership.swim.suspicion import Suspicion, Suspicions
 from doyen.membership.swim.watch import Beats, Watched
 
 _ALIVE, _SUSPECTED, _FAILED = int(Word.ALIVE), int(Word.SUSPECTED), int(Word.FAILED)  # As messages have them.
+_NEWER = len(Word)  # Above all of them.
 
 
 class Swim(Membership):
@@ -311,14 +313,17 @@ class Swim(Membership):
                     self._learn(update, now)
             believed = self._is_present(sender)
         me, newcomer, members = self.node, by_sync and self._sync.newcomer, self._roster.members
+        counts_accusers = self._suspicions.counts_accusers
         for update in updates:
             node, word = update.node, update.word
             if node == me:
                 self._hear_of_myself(update, now)
                 continue
             known = members.get(node)
-            if known is not None and word != _SUSPECTED and not update.outranks(known.incarnation, WORD[known.status]):
-                continue  # Old, as most of them are.
+            if known is not None and update.incarnation <= known.incarnation:  # `outranks`, written out.
+                held = WORD[known.status] if update.incarnation == known.incarnation else _NEWER
+                if word < held or (word == held and (word != _SUSPECTED or not counts_accusers)):
+                    continue  # Old, as nearly all of them are.
             if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):
@@ -406,9 +411,8 @@ class Swim(Membership):
         deadline = self._suspicions.confirm(update.node, update.incarnation, update.by, now)
         if deadline is not None:
             self._out.set_timer(SuspicionExpires(update.node, update.incarnation), deadline)
-            told = self._roster.update(update.node, update.by)
-            assert told is not None
-            self._post.rumours.put(told)  # Others count accusers, too.
+            told = self._roster.members[update.node]
+            self._post.rumours.put(update_of(told, update.by))  # Others count accusers, too.
             self._out.emit(MemberSuspected(update.node, update.by))
 
     def _on_suspicion_expires(self, timer: SuspicionExpires, now: Instant) -> None:
@@ -450,9 +454,7 @@ class Swim(Membership):
             self._reap_soon(now)
         self._seeds.note(member)
         if rumour:
-            told = roster.update(node, by)
-            assert told is not None
-            self._post.rumours.put(told)
+            self._post.rumours.put(update_of(member, by))
             if word == Word.FAILED and self.config.tell_death_count:
                 # A death is rare and urgent: it does not wait for probes to carry it (decision 27).
                 for other in roster.random_present(self._rng, self.config.tell_death_count, frozenset()):

@@ -134,28 +134,25 @@ class Roster:
         if address is None and before is not None:
             address = before.address
         member = Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
-        self._count(before, member)
+        present = status is Status.ALIVE or status is Status.SUSPECTED
+        self._count(before, member, present)
         self._editor.put(member)
         self.tombstones.pop(node, None)
-        if not member.present:
+        if not present:
             kept = self._config.failed_kept if status is Status.FAILED else self._config.left_kept
             heappush(self._reap_heap, (now + kept, node, incarnation))
         return member
 
-    def _count(self, before: Member | None, after: Member) -> None:
-        node, was_present = after.node, before is not None and before.present
-        if before is not None and before.status is Status.FAILED and after.status is not Status.FAILED:
-            self.failed.remove(node)
-        elif after.status is Status.FAILED and (before is None or before.status is not Status.FAILED):
-            self.failed.append(node)
-        if was_present and after.present:
-            assert before is not None
-            if before.incarnation != after.incarnation:
+    def _count(self, before: Member | None, after: Member, present: bool) -> None:
+        node, status = after.node, None if before is None else before.status
+        if (status is Status.FAILED) != (after.status is Status.FAILED):
+            (self.failed.remove if status is Status.FAILED else self.failed.append)(node)
+        if before is not None and (status is Status.ALIVE or status is Status.SUSPECTED):
+            if not present:
+                self.digests.remove(node, before.incarnation)
+            elif before.incarnation != after.incarnation:
                 self.digests.change(node, before.incarnation, after.incarnation)
-        elif was_present:
-            assert before is not None
-            self.digests.remove(node, before.incarnation)
-        elif after.present:
+        elif present:
             self.digests.add(node, after.incarnation)
 
     def reap(self, now: Instant) -> list[NodeId]:

@@ -26,7 +26,7 @@ class Seeds:
 
     def note(self, member: Member) -> None:
         """Note where a member is."""
-        if member.address in self._member_at and member.address is not None:
+        if self._member_at and member.address in self._member_at and member.address is not None:
             self._member_at[member.address] = member.node
 
     def in_reach(self, seed: Address) -> bool:

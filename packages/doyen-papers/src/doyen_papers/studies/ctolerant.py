@@ -267,6 +267,7 @@ class Experiment:
             topology = build_ground(setting.topology, setting.nodes, Streams(seed).of("ground"))
         else:
             topology = self.stage.ground.copy()
+        self.ground = topology.copy() if self.stage is None else self.stage.ground  # All are up there.
         self.sim = simulation(seed, topology, radio(self.drop), trace)
         self.streams = self.sim.streams
         self.views = ToldViews(self.sim)
@@ -303,9 +304,9 @@ class Experiment:
         setting = self.setting
         for node in self.nodes:
             self.sim.start(node)
+        if not setting.crash_initiator:
+            self.sim.network.topology.share_routes(self.ground)
         if self.stage is not None:
-            if not setting.crash_initiator:
-                self.sim.network.topology.share_routes(self.stage.ground)
             offset = int(self.streams.of("offset").random() * ms(self.stage.trace.header.duration_ms))
             Player(self.stage.script(offset), self.sim, self.views).start()
         elif not self.live:
@@ -458,7 +459,8 @@ class Experiment:
         setting = self.setting
         if self.worse is not None:
             out = HandicapOut(out, node, self.worse, setting.handicap_form, setting.membership)
-        return member(self.membership, node, out, incarnation=FIRST, known=self.known, far=1.0, gossip=setting.gossip)
+        more: dict[str, Any] = {"known": self.known, "ground": self.ground, "gossip": setting.gossip}
+        return member(self.membership, node, out, incarnation=FIRST, **more)
 
     def _setup(self, node: SimNode, host: Host) -> None:
         if self.known is not None:

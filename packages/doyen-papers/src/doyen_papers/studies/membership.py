@@ -127,6 +127,7 @@ class Group:
         wire: bool = False,
     ) -> None:
         places = build_ground(topology, count, Streams(seed).of("ground"))
+        self.ground = places.copy()  # All are up there.
         self.sim = simulation(seed, places, network, trace, wire=wire)
         self.sim.watchers.append(self._on_fact)
         self.build = build
@@ -226,7 +227,7 @@ def builder(config: MemberConfig, *, seeds: Sequence[Address] = ()) -> Build:
 
     def build(group: Group, node: SimNode, out: Out) -> Any:
         incarnation = first_incarnation(node.incarnation)
-        return member(config, node, out, incarnation=incarnation, known=group.known, seeds=seeds)
+        return member(config, node, out, incarnation=incarnation, known=group.known, seeds=seeds, ground=group.ground)
 
     return build
 

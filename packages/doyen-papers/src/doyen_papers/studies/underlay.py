@@ -18,6 +18,7 @@ from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, HelperAck
 from doyen.membership.swim.roster import Acquaintances
 from doyen.sim.node import SimNode
+from doyen.sim.topology import Topology
 
 Protocol = Literal["swim", "medley", "heartbeat"]
 MemberConfig = SwimConfig | MedleyConfig | HeartbeatConfig
@@ -26,7 +27,6 @@ Gossip = Literal["all", "acks"]
 
 MEMBERSHIP: Final = "membership"
 GROUP: Final = "sim"
-FAR: Final = 64.0  # Hops to oneself, and to a member that cannot be reached just now.
 HANDICAPS: Final = (3.5, 3.0, 2.5, 2.0, 1.5)  # Times the drop rate, from the lowest hash on.
 CONFIGS: Final[dict[Protocol, Any]] = {"swim": SwimConfig, "medley": MedleyConfig, "heartbeat": HeartbeatConfig}
 _MACHINES: Final[dict[type, Any]] = {SwimConfig: Swim, MedleyConfig: Medley, HeartbeatConfig: Heartbeat}
@@ -45,11 +45,11 @@ def member(
     incarnation: Incarnation,
     known: Acquaintances | None,
     seeds: Sequence[Address] = (),
-    far: float = FAR,
+    ground: Topology,
     gossip: Gossip = "all",
 ) -> Any:
     """Return a node's membership machine, of the protocol that the configuration belongs to."""
-    more: dict[str, Any] = {"distance": hops_from(node, far)} if isinstance(config, MedleyConfig) else {}
+    more: dict[str, Any] = {"distance": hops_from(node, ground)} if isinstance(config, MedleyConfig) else {}
     if gossip == "acks" and not isinstance(config, HeartbeatConfig):
         more["post"] = AckPost
     return _MACHINES[type(config)](
@@ -78,15 +78,13 @@ class AckPost(Post):
         self._out.send(address, kind(*head))
 
 
-def hops_from(node: SimNode, far: float) -> Distance:
-    """Return distances in hops, by the routes of the simulated network as they are then; `far` where there is none."""
-    topology, by_name = node.sim.network.topology, node.sim.by_name
+def hops_from(node: SimNode, ground: Topology) -> Distance:
+    """Return distances in hops over a ground where all are up, whoever has started yet."""
+    by_name = node.sim.by_name
 
     def hops(other: NodeId) -> float:
-        if topology.complete or other not in by_name:
-            return 1.0
-        path = topology.path(node.index, by_name[other].index)
-        return float(len(path)) if path else far
+        path = ground.path(node.index, by_name[other].index) if other in by_name else None
+        return float(len(path)) if path else 1.0
 
     return hops
 
