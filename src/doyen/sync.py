@@ -50,10 +50,9 @@ def _in_threads(join: Callable[P, _node.Node]) -> "Callable[P, Node]":
     def joined(*group: P.args, **fields: P.kwargs) -> "Node":
         return Node(join(*group, **fields))
 
+    joined.__doc__ = (join.__doc__ or "").replace("joins with `async with`", "joins with `with`, for threads")
+    joined.__signature__ = inspect.signature(join).replace(return_annotation=Node)  # type: ignore[attr-defined]
     return joined
-
-
-join = _in_threads(_join)
 
 
 class _Loop:
@@ -234,7 +233,7 @@ class Campaign:
         return self._loop.call(lambda: self._campaign.wait_for_leader(timeout))
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
-        """Wait until this node is elected, or raise `TimeoutError`."""
+        """Wait until this node is elected, or raise `TimeoutError`; the body asks `term.check()` if it still leads."""
         return _Leading(self._campaign, self._loop, timeout)
 
     def terms(self) -> Iterator[Term]:
@@ -418,3 +417,6 @@ def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:
 
 async def _next(source: AsyncGenerator[T, None]) -> T:
     return await anext(source)
+
+
+join = _in_threads(_join)

@@ -1,6 +1,7 @@
 """What a first leader waits for, on real processes: silent seeds, members that are expected, and other elections."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import doyen
 from doyen.cli.doctor import check_nodes
 from doyen.errors import DoyenError
 from doyen.net.keys import new_key, write_keys
@@ -206,3 +208,23 @@ def test_a_quorum_without_its_majority_says_who_is_silent_until_that_one_comes(t
             assert time.monotonic() < deadline
             time.sleep(0.05)
         second.terminate()
+
+
+def test_the_first_error_about_a_quorum_has_a_command_and_a_call_that_work(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*DOYEN, "run", "--group", "whole", "--election", "quorum", "--", "true"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "voters, name, state, and at its first start newcomer" in done.stderr
+    command = re.search(r"doyen (run .* --) COMMAND; in Python (doyen\.join\(.*\))", done.stderr)
+    assert command is not None
+    first = [*command[1].replace("DIRECTORY", str(tmp_path)).split()[1:-1]]
+    with ExitStack() as stack:
+        for name in ("ant", "bee"):  # A majority of the three.
+            flags = [name if word == "ant" else word for word in first if word not in ("--group", "whole")]
+            stack.enter_context(runner(*flags, group="whole"))
+        deadline = time.monotonic() + 30
+        while not (acts("whole", "ant") or acts("whole", "bee")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    node = eval(command[2].replace("DIRECTORY", str(tmp_path)), {"doyen": doyen})
+    assert (node.config.name, node.config.newcomer, node.config.voters) == ("ant", True, ("ant", "bee", "cat"))

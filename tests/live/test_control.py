@@ -199,3 +199,17 @@ def test_shells_can_complete_the_commands() -> None:
     line = [sys.executable, "-c", "from doyen.cli import main; main()"]
     done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=20)
     assert "complete" in done.stdout, done.stderr
+
+
+def test_a_node_that_is_stopped_is_named_and_another_of_its_group_is_asked(runtime: Path) -> None:
+    with agent("ant", group="frozen"), agent("bee", group="frozen"):
+        pid = asked("members", "--group", "frozen", "--name", "ant")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for command in (["members"], ["leader", "--mine"], ["explain"], ["watch", "--for", "100ms"]):
+                line = [*DOYEN, *command, "--group", "frozen", "--json"]
+                done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+                assert json.loads(done.stdout.splitlines()[0])["node"] == "bee", done
+                assert "ant does not answer within 1 s: is it stopped, or very busy? Asking bee." in done.stderr
+        finally:
+            os.kill(pid, signal.SIGCONT)

@@ -264,6 +264,9 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             yield Finding("wrong" if told["advice"] else "note", what, told["advice"] or "it acts soon")
         else:
             yield Finding("ok", f"{who}: {told['leader']} leads, term {told['term']}")
+        if told.get("state_lost"):
+            then = "start it again; a voter of a quorum under another name, for what it promised is lost"
+            yield Finding("wrong", f"{who}: {told['state_lost']}", then)
         yield from _not_met(who, told)
         yield from _refusals(who, told["refused"])
         yield from _voters(who, path)
@@ -272,6 +275,8 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             yield Finding("note", f"{who}: versions differ: {', '.join(sorted(versions))}", "upgrade the older ones")
         for differing in told.get("differs", ()):
             what, _, then = differing["text"].rpartition(": ")
+            if what == told.get("waits_for"):
+                continue  # It was said above.
             yield Finding("wrong", f"{who}: {what}", then)
         yield from _reach(who, told.get("multicast_from"))
         for member in told["members"]:

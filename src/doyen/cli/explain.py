@@ -2,9 +2,9 @@
 
 import click
 
-from doyen.cli.local import ask, which_election, which_node
+from doyen.cli.local import ask_first, which_election, which_node
 from doyen.cli.output import print_json
-from doyen.node.control import find_node
+from doyen.node.control import find_nodes
 from doyen.node.reign import clock_text
 
 
@@ -13,7 +13,7 @@ from doyen.node.reign import clock_text
 @which_election
 @click.option("--history", is_flag=True, help="Show what this node has seen of earlier terms, too.")
 def command(group: str | None, name: str | None, as_json: bool, election: str, history: bool) -> None:
-    told = ask(find_node(group, name), "explain", election=election)
+    _, told = ask_first(find_nodes(group, name), "explain", election=election)
     if as_json:
         print_json(told)
         return

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from doyen.cli.local import ask, reigned, waits_for, which_election, which_node
+from doyen.cli.local import ask_first, ask_leader, reigned, waits_for, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import find_nodes
 from doyen.node.lines import CARE, GOOD, paint
@@ -17,10 +17,10 @@ from doyen.node.lines import CARE, GOOD, paint
 @click.option("--address", "only_address", is_flag=True, help="Print only where the leader is reached, host:port.")
 def command(group: str | None, name: str | None, as_json: bool, election: str, mine: bool, only_address: bool) -> None:
     nodes = find_nodes(group, name)
-    answers = (ask(node, "leader", election=election) for node in (nodes if mine else nodes[:1]))
-    told = next(answers)
-    if mine and not told["is_me"]:  # Several may run here.
-        told = next((other for other in answers if other["is_me"]), told)
+    if mine:  # Several may run here.
+        told = ask_leader(nodes, "leader", election=election)
+    else:
+        _, told = ask_first(nodes, "leader", election=election)
     why = waits_for(told, election)
     if as_json:
         print_json(told | ({"acts": False, "waits_for": why} if why else {}))

@@ -3,18 +3,21 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from doyen.cli.output import json_flag
 from doyen.core.plain import plain_values
-from doyen.errors import DoyenError
+from doyen.errors import DoyenError, TransportError
 from doyen.node import control
 from doyen.node.control import find_node
 from doyen.node.lines import paint
+
+SHORT_S: Final = 1.0  # How long a node may take to answer, where another of its group can be asked instead.
 
 
 def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +37,33 @@ which_election = click.option("--election", default="", help="A named election o
 def ask(path: Path, do: str, **fields: Any) -> Any:
     """Ask a node one question; its answer is as a terminal may show it, unless it is printed as JSON."""
     return _shown(control.ask(path, do, **fields))
+
+
+def ask_first(paths: Sequence[Path], do: str, **fields: Any) -> tuple[Path, Any]:
+    """Ask the first of these nodes that answers; return which one it was, and its answer.
+
+    One that is silent, as a stopped process is, is named on standard error; the last one has more time.
+    """
+    silent = []
+    for path in paths[:-1]:
+        try:
+            return path, ask(path, do, timeout_s=SHORT_S, **fields)
+        except TransportError as error:
+            silent.append(path)
+            click.echo(f"doyen: {error} Asking {paths[len(silent)].stem}.", err=True)
+    return paths[-1], ask(paths[-1], do, **fields)
+
+
+def ask_leader(paths: Sequence[Path], do: str, **fields: Any) -> Any:
+    """Return the answer of the node that leads, if it is one of these; else of the first that answers."""
+    path, told = ask_first(paths, do, **fields)
+    for other in paths[paths.index(path) + 1 :]:
+        if told["is_me"]:
+            break
+        with suppress(TransportError):  # It is silent, so it does not act.
+            also = ask(other, do, timeout_s=SHORT_S, **fields)
+            told = also if also["is_me"] else told
+    return told
 
 
 def watch(path: Path) -> Iterator[Any]:

@@ -5,16 +5,16 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import ago, ask, reigned, table, waits_for, which_node
+from doyen.cli.local import ago, ask_first, reigned, table, waits_for, which_node
 from doyen.cli.output import print_json
-from doyen.node.control import find_node
+from doyen.node.control import find_nodes
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 
 
 @click.command("members", help="Show who is in the group, as a node on this machine sees it.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
-    told = ask(find_node(group, name), "members")
+    _, told = ask_first(find_nodes(group, name), "members")
     why = waits_for(told)
     if as_json:
         print_json(told | ({"acts": False, "waits_for": why} if why else {}))

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import which_election
+from doyen.cli.local import ask_first, which_election
 from doyen.errors import ConfigError
-from doyen.node.control import ask, find_node
+from doyen.node.control import ask, find_nodes
 
 
 @click.command("top", help="Watch who leads, what happened and who sees whom, in this terminal.  Needs doyen[top].")
@@ -25,12 +25,10 @@ def command(group: str | None, name: str | None, election: str) -> None:
         raise ConfigError(
             "doyen top needs a terminal: elsewhere doyen watch writes lines, and doyen members --json data"
         )
-    path = find_node(group, name)
+    # A wrong name ends the command before it takes the terminal.
+    path, _ = ask_first(find_nodes(group, name), "leader" if election else "status", election=election)
 
     def asked(do: str, *, timeout_s: float = 5.0, **fields: Any) -> Any:
         return ask(path, do, timeout_s=timeout_s, **fields)
 
-    asked(
-        "leader" if election else "status", election=election
-    )  # A wrong name ends the command before it takes the terminal.
     Top(asked, election).run()

@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from doyen.cli.local import ask, which_election, which_node
+from doyen.cli.local import ask, ask_leader, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.node.control import find_nodes
@@ -34,8 +34,7 @@ def command(context: click.Context, /, **which: Any) -> None:
 @which_node
 @which_election
 def show(group: str | None = None, name: str | None = None, as_json: bool = False, election: str = "") -> None:
-    answers = [ask(path, "voters", election=election) for path in find_nodes(group, name)]
-    _print(next((told for told in answers if told["is_me"]), answers[0]), as_json)
+    _print(ask_leader(find_nodes(group, name), "voters", election=election), as_json)
 
 
 @command.command("add", help="Make NEW a voter: a running node of the group that has never voted.")

@@ -6,10 +6,10 @@ from types import FrameType
 
 import click
 
-from doyen.cli.local import ask, waits_for, watch, which_node
+from doyen.cli.local import ask_first, waits_for, watch, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
-from doyen.node.control import find_node
+from doyen.node.control import find_nodes
 from doyen.node.lines import event_line
 
 
@@ -23,8 +23,7 @@ from doyen.node.lines import event_line
     help="End after this time, e.g. 20s [never].",
 )
 def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
-    path = find_node(group, name)
-    told = ask(path, "status")
+    path, told = ask_first(find_nodes(group, name), "status")
     why = waits_for(told)
     if as_json:
         print_json({"kind": "watching", **told, **({"acts": False, "waits_for": why} if why else {})})

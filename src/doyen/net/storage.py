@@ -171,6 +171,17 @@ class Storage:
         """Return how long the slowest of the last writes took; each node has made one when it starts."""
         return max(self._write_s.copy(), default=0.0)
 
+    def lost(self) -> str:
+        """Return what of this running node's files is no longer there; "": nothing is lost."""
+        try:
+            if not os.path.samestat(os.fstat(self._locks[0]), os.stat(self.directory)):
+                return f"state directory {self.directory} was replaced while it runs"
+        except OSError as error:
+            return f"state directory {self.directory} is gone while it runs: {error.strerror}"
+        kept = (_IDENTITY, *(() if self._identity is None else self._identity.channels))
+        missing = [self._path(channel).name for channel in kept if not self._exists(channel)]
+        return f"state directory {self.directory} lacks {', '.join(missing)}" if missing else ""
+
     def _write(self, channel: str, data: bytes) -> None:
         path = self._path(channel)
         began = time.monotonic()

@@ -189,13 +189,13 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         if needs.voters and not self.voters:
             raise ConfigError(
                 f"must name all members that vote: the election {kind.title} counts a majority of them, so it must "
-                "know them",
+                f"know them. {self._voting(kind)}",
                 field="voters",
             )
         if needs.disk and not (self.state or self.volatile):
             raise ConfigError(
                 f"must name a directory: the election {kind.title} promises on the disk, or a restarted voter could "
-                "vote twice",
+                f"vote twice. {self._voting(kind)}",
                 field="state",
             )
         if kind.store is not None:
@@ -215,6 +215,19 @@ class NodeConfig(Config, frozen=True, kw_only=True):
                 field="eligible",
             )
         kind.check(self.table(kind.table))
+
+    def _voting(self, kind: ElectionKind) -> str:
+        """Return all that a voter must be given, as one command and as one call that work."""
+        voters = self.voters or ("ant", "bee", "cat")
+        name = self.name if self.name in voters else voters[0]
+        group, state = self.group or "NAME", self.state or "DIRECTORY"
+        election = next(iter(kind.aliases), kind.name)
+        flags = f"--election {election} --voters {','.join(voters)} --name {name} --state {state}"
+        words = f"election={election!r}, voters={list(voters)}, name={name!r}, state={state!r}"
+        return (
+            f"A voter needs voters, name, state, and at its first start newcomer: doyen run --group {group} {flags} "
+            f"--newcomer -- COMMAND; in Python doyen.join({group!r}, {words}, newcomer=True)"
+        )
 
     # What was chosen.
 

@@ -187,6 +187,7 @@ class Control:
             "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
             "key_ids": [] if driver.seal is None else [id_text(key) for key in driver.seal.keyring.keys],
             "durable": driver.storage is not None,
+            "state_lost": "" if driver.storage is None else driver.storage.lost(),
             "round_trip_s": node.round_trip_s,
             "sent": driver.transport.sent_count,
             "received": driver.received_count,
@@ -194,7 +195,7 @@ class Control:
             "leads": {
                 reign.name: reign.machine.leader_count  # How many may lead it at once.
                 for reign in node.agent.stack.reigns.values()
-                if reign.machine is not None and reign.leader == node.name
+                if reign.machine is not None and reign.leader == node.name and not reign.waits_for
             },
             "multicast_from": node.agent.udp.multicast_from() if config.multicast else None,
             "differs": [

@@ -66,14 +66,14 @@ def join(
         needs.
     election: who leads: `"gossip"` (hybrid, the default), `"fast"`, `"quorum"`, or `doyen.Hybrid(missing_max=3)`.
     elections: further elections: names, or `{"mail": doyen.Announce()}`.
-    voters: for `"quorum"`: the names of all voters, the same on every member.
-    newcomer: for `"quorum"`: your word that this name has never voted in this group.
+    voters: for `"quorum"`: the names of all voters, the same on every member; `name` is one of them.
+    newcomer: for `"quorum"`: your word that this name has never voted in this group; needed at its first start.
     score: a number, or a function (also `async`) that is called every `score_every`; the greatest leads.
     score_every: the time between two calls of `score`.
     eligible: False: this process does not lead while another can; in a `"quorum"` it votes, and never leads.
     meta: what the others shall know of this process, texts to texts, at most 512 bytes; also what `node.leader` shows.
     key: the group's key file (`doyen keys new`); without it packets are not authenticated.
-    state: a directory for what must survive restarts.
+    state: a directory for what must survive restarts; `"quorum"` needs one.
     preset: the timers: `"local"` for one machine, `"lan"` (the default), `"wan"`, `"iot"`.
     config: a TOML file; what is given here wins over it.
     leave_on_sigterm: whether this node leaves in order when the process gets SIGTERM.
@@ -84,6 +84,7 @@ def join(
         `"quorum"`, and for a program that starts no other process.
 
     Processes of one user on one machine find each other; `find_local=False` turns that off.
+    Before its first act a node waits for silent seeds, up to `alone_after="10s"`, and until `expect=3` members answer.
     Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
     """
     given: dict[str, Any] = {"group": group, **fields}
