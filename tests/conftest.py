@@ -56,6 +56,31 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+MARKS = ("live", "alone")
+
+
+def demanded(expression: str) -> list[str]:
+    """Return the marks that every test of `-m "A and B and not C"` has; none of a longer expression is looked for."""
+    parts = [] if " or " in expression or "(" in expression else expression.split(" and ")
+    return [mark for mark in MARKS if mark in parts]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files are not imported where all of their tests would be deselected: each worker would do that again."""
+    marks = demanded(config.getoption("markexpr"))
+    if not marks or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text()
+    return True if any(f"mark.{mark}" not in text for mark in marks) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A mark from elsewhere would not be found by the search above."""
+    for path, mark in {(item.path, mark.name) for item in items for mark in item.iter_markers() if mark.name in MARKS}:
+        if f"mark.{mark}" not in path.read_text():
+            raise pytest.UsageError(f"{path} does not write `mark.{mark}` out, so `-m {mark}` would not find its tests")
+
+
 def pytest_collection_finish() -> None:
     """Thousands of collected tests are not looked through again at each collection of garbage."""
     gc.freeze()
