@@ -57,6 +57,8 @@ def _bytes(axis: Axis, results: Results) -> Outcome:
         for variant in ("optimistic", "preferred", f"optimistic{AS_PRINTED}"):
             label = variant.replace(AS_PRINTED, "") + " / base" + (AS_PRINTED if AS_PRINTED in variant else "")
             cells.append(paired_ratio(f"{where}: {label}", found, f"{variant}: bytes", base))
+        unicasts = ("preferred: unicasts", "base: unicasts")
+        cells.append(paired_ratio(f"{where}: preferred / base, unicasts", found, *unicasts))
         for how in ("", AS_PRINTED):
             ours = f"hybrid{how}: bytes"
             cells.append(paired_ratio(f"{where}: hybrid / base - 1{how}", found, ours, base, less=1.0))
