@@ -116,9 +116,10 @@ def _hybrid(faults: dict[str, int], in_all: int, horizon_ms: int = 300) -> Case:
     return replace(usual_of("hybrid"), faults=Faults(**(NONE | faults)), in_all=in_all, horizon=ms(horizon_ms))
 
 
-def test_hybrid_holds_where_messages_are_lost_and_views_are_wrong() -> None:
+def test_hybrid_holds_where_messages_are_lost_and_views_are_wrong(tell: Callable[[str], None]) -> None:
     _, found = _hybrid({"losses": 1, "holds": 1, "breaks": 1}, 2).run()
-    assert (found.violations, found.exhausted, found.reigns) == ([], True, 3)
+    assert (found.violations, found.exhausted, found.reigns) == ([], True, 2)
+    tell(f"check hybrid, two faults: {found.states:,} states")
     assert found.states > 5000
 
 

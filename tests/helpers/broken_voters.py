@@ -15,7 +15,7 @@ from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import HeartbeatAck, Message, Pending, Resigned, Status
 from doyen.election.pole.promise import Voter, VoterRecord
-from doyen.election.pole.reign import Beats, Lease, Reign
+from doyen.election.pole.reign import Lease, Reign
 from doyen.membership.ring.messages import LeftRing
 
 
@@ -131,17 +131,12 @@ def _counted_from_the_answer(self: Reign, voter: NodeId, number: int, now: Insta
         self._answered(voter, now)
 
 
-def _never_forgotten(self: Beats) -> None:
-    pass
-
-
 def _until(self: Lease) -> Instant:
     reached = self.electorate.reached(self._anchors)
     return -1 if reached is None else reached + 2 * self._length
 
 
 CUT = {"cuts": 1}
-LATE_WILL = {"resignations": 1, "duplicates": 1, "breaks": 2}
 SAFETY = [
     Broken("a lease without an end", CUT, 1, machine=LeaseOfAnyNumber, horizon_ms=600),
     Broken("a lease on a clock that was set back", CUT, 1, machine=LeaseOnAnotherClock, horizon_ms=600),
@@ -168,8 +163,6 @@ SAFETY = [
     Broken("a question that is taken for its answer", CUT, 1, part=AskedIsAnswered, horizon_ms=600),
     Broken("a grant to come that counts as one", CUT | {"breaks": 2}, 3, machine=PendingIsAGrant),
     Broken("a leader that resigns and acts on", {"resignations": 1}, 1, machine=WillIsNoPromiseToStop, horizon_ms=100),
-    Broken("a will of anybody", LATE_WILL, 4, part=WillOfAnybody, horizon_ms=200),
-    Broken("a will of any term", LATE_WILL | {"resignations": 2}, 5, machine=WillNotBoundToItsTerm, horizon_ms=200),
 ]
 
 
