@@ -343,3 +343,22 @@ def test_counts_are_halved_again_and_again_until_none_is_left(out: RecordingOut)
     assert out.take() == [SetTimer(CountsAreHalved(), seconds(20))]
     assert fading.halve(seconds(20), out) == [B] and editor.view[B].suspicion_count == 0
     assert out.take() == [] and fading.halve(seconds(30), out) == []
+
+
+def test_farewells_of_many_with_long_names_fit_the_datagram_and_all_are_passed_on(out: RecordingOut) -> None:
+    names = [NodeId(f"{i:02}" + "x" * 62) for i in range(30)]
+    machine = member(out, known="b", payload_max=1000)
+    for name in names:
+        machine.on_message(name, Beats((beat(name, 1),)), 1)
+    for name in names:
+        machine.on_message(name, Beats((beat(name, 2, left=True),)), 2)
+    out.take()
+    told = set()
+    for i in range(60):
+        machine.on_message(B, Beats((beat(B, 2 + i),)), seconds(i))
+        machine.on_timer(PeriodBegins(), seconds(i) + 1)
+        for sent in out.take():
+            if isinstance(sent, Send):
+                assert len(msgspec.msgpack.encode(sent.message)) <= 1000
+                told |= {one.node for one in sent.message.beats if one.left}
+    assert told == set(names)
