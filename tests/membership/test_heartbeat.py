@@ -347,11 +347,10 @@ def test_counts_are_halved_again_and_again_until_none_is_left(out: RecordingOut)
 
 def test_farewells_of_many_with_long_names_fit_the_datagram_and_all_are_passed_on(out: RecordingOut) -> None:
     names = [NodeId(f"{i:02}" + "x" * 62) for i in range(30)]
-    machine = member(out, known="b", payload_max=1000)
-    for name in names:
-        machine.on_message(name, Beats((beat(name, 1),)), 1)
-    for name in names:
-        machine.on_message(name, Beats((beat(name, 2, left=True),)), 2)
+    machine, host = member(out, known="b", payload_max=1200), "2001:db8:1111:2222:3333:4444:5555:6666"
+    for count, left in ((1, False), (2, True)):
+        for name in names:
+            machine.on_message(name, Beats((Beat(name, 1, count, left, host, 7600),)), count)  # type: ignore[arg-type]
     out.take()
     told = set()
     for i in range(60):
@@ -359,6 +358,6 @@ def test_farewells_of_many_with_long_names_fit_the_datagram_and_all_are_passed_o
         machine.on_timer(PeriodBegins(), seconds(i) + 1)
         for sent in out.take():
             if isinstance(sent, Send):
-                assert len(msgspec.msgpack.encode(sent.message)) <= 1000
+                assert len(msgspec.msgpack.encode(sent.message)) <= 1200
                 told |= {one.node for one in sent.message.beats if one.left}
     assert told == set(names)
