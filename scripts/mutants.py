@@ -263,9 +263,15 @@ class Left(Campaign):
         tests = list(self.loaded.items)
         held = [test for test in tests if "test_machines_do_what" in test and re.search(kinds, test)]
         Random(mutant.name).shuffle(held)
-        near = [test for test in tests if test not in held and own & words_of(test.partition("::")[0])]
-        near.sort(key=lambda test: -len(own & words_of(test.partition("::")[0])))  # Stable: then as they stand.
-        return [near, [test for test in tests if "test_machines" not in test and test not in near], held]
+        own |= {"presets", "worst"} if mutant.path.endswith(("kind.py", "config.py")) else set()
+
+        def shared(test: str, words: set[str]) -> int:
+            return len(words & words_of(test.partition("::")[0].rpartition("/")[2]))
+
+        near = [test for test in tests if test not in held and shared(test, own - {"net", "core", "score"})]
+        near.sort(key=lambda test: -shared(test, own))  # Stable: then as they stand.
+        rest = [test for test in tests if "test_machines" not in test and test not in near]
+        return [near, [] if near else rest, held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         since = BASE if mutant.name in self.known else LATER

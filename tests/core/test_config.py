@@ -19,6 +19,7 @@ from doyen.core.config import (
     load,
     need,
     options,
+    read_value,
 )
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
@@ -82,3 +83,9 @@ def test_every_option_that_can_be_given_has_its_help() -> None:
     kinds = [NodeConfig, Scenario, *(table.config for table in tables().values())]
     bare = [f"{kind.__name__}.{option.name}" for kind in kinds for option in options(kind) if not option.doc]
     assert not bare
+
+
+def test_a_flag_is_text_and_a_file_has_types() -> None:
+    assert read_value(int, "5", "--count", text=True) == 5 and read_value(int, 5, "count") == 5
+    with pytest.raises(ConfigError, match="count"):
+        read_value(int, "5", "count")

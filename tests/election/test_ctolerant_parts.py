@@ -1,4 +1,4 @@
-"""Beside the election: eventually reliable multicast, and the estimator of c."""
+"""Beside the election: eventually reliable multicast, the estimator of c, challengers, and the baseline."""
 
 from random import Random
 from typing import Any
@@ -7,6 +7,8 @@ import pytest
 
 from doyen.core import Emit, Host, NodeId, Send, SetTimer, ms, seconds
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
+from doyen.election.churn.challengers import Challengers, clearly_better
+from doyen.election.churn.local import Local
 from doyen.errors import ConfigError
 from doyen.membership.missing import (
     DigestIsSent,
@@ -203,3 +205,30 @@ def test_bad_digests_and_configurations_are_refused() -> None:
         with pytest.raises(ConfigError) as caught:
             MissingConfig(**{field: value})  # type: ignore[arg-type]
         assert caught.value.field == field
+
+
+def test_a_score_is_clearly_better_by_its_share_of_the_larger_magnitude() -> None:
+    assert clearly_better(10.0, 9.0, 0.1) and not clearly_better(10.0, 9.01, 0.1)
+    assert clearly_better(-9.0, -10.0, 0.1) and not clearly_better(-9.0, -9.9, 0.1)
+    assert clearly_better(1.0, -1.0, 2.0) and not clearly_better(1.0, 1.0, 0.0)
+
+
+def test_a_challenger_that_stays_better_for_long_enough_is_due_from_the_first_instant_on() -> None:
+    at_once = Challengers(0.1, 0, ms(50))
+    assert at_once.weigh(1.0, {A: 9.0, B: 1.0}, 0) == ([A], ms(50))
+    assert at_once.weigh(1.0, {A: 9.0}, ms(20)) == ([], ms(50))  # The world has time to answer.
+    lasting = Challengers(0.1, ms(10), ms(50))
+    assert lasting.weigh(1.0, {A: 9.0}, 0) == ([], ms(10))
+    assert lasting.weigh(1.0, {B: 9.0}, ms(5)) == ([], ms(15))  # Another one: a's time is broken.
+    assert lasting.weigh(1.0, {A: 9.0, B: 9.0}, ms(15)) == ([B], ms(65))
+    assert lasting.weigh(1.0, {}, ms(16)) == ([], None)
+
+
+def test_the_baseline_names_the_best_of_its_own_view() -> None:
+    editor = ViewEditor()
+    local = Local(B, RecordingOut(), rank=lambda node: float(ord(node)))
+    assert local.leader is None and local.named is None
+    for node in (B, A):
+        editor.put(Member(node=node))
+        local.on_view_changed(ViewChanged(editor.view, (node,)), 0)
+        assert local.leader == local.named == node

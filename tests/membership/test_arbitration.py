@@ -1,7 +1,7 @@
 """Arbitrated membership, step by step."""
 
 import gc
-from itertools import pairwise
+from itertools import pairwise, permutations, product
 from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.ring.arbitrator import PRUNE_ABOVE, Arbitrator, Version
 from doyen.membership.ring.config import ArbitrationConfig
-from doyen.membership.ring.geometry import Seat
+from doyen.membership.ring.geometry import Roster, Seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import (
     Arb,
@@ -50,6 +50,7 @@ from doyen.membership.ring.messages import (
 )
 from doyen.membership.ring.neighbourhood import founding
 from doyen.membership.ring.pair import Electorate, Pair, Stage
+from doyen.membership.ring.spread import Spread
 from doyen.testing import RecordingOut
 from doyen_papers.studies.central import CentralArbitrator, CentralMemory
 
@@ -397,3 +398,39 @@ def test_an_arbitrator_forgets_only_what_no_longer_counts() -> None:
         assert arbitrator.judge(one, other, 1, i).verdict is Verdict.ACCEPT
     for i, (one, other) in enumerate(pairwise(strangers)):
         assert arbitrator.judge(other, one, 1, i + T_ARB).verdict is Verdict.REJECT, i
+
+
+def test_a_death_in_one_pair_is_not_denied_in_another_in_any_order_of_three_requests() -> None:
+    asked = list(permutations(NAMES[:3], 2))
+    for requests in product(asked, repeat=3):
+        together, apart = Arbitrator(CONFIG), {frozenset(pair): Arbitrator(CONFIG) for pair in asked}
+        for now, (asker, suspect) in enumerate(requests):
+            alone = apart[frozenset((asker, suspect))]
+            assert together.judge(asker, suspect, 1, now) == alone.judge(asker, suspect, 1, now), requests
+
+
+def test_where_the_size_is_known_the_larger_part_stays_and_else_it_is_as_configured() -> None:
+    assert (ArbitrationConfig.practical(8).partition, ArbitrationConfig.practical(8).expected_size) == ("majority", 8)
+    assert ArbitrationConfig.practical() == ArbitrationConfig()
+
+
+def test_lines_that_a_neighbour_has_not_read_ride_again_and_those_that_it_has_read_do_not() -> None:
+    spread, pair = Spread(Roster((P, Q)), is_whole=True), Pair(Q, Version(1, frozenset((Q,))), 0, initiator=True)
+    pair.session, pair.confirmed = 2, 1
+    for number, seat in enumerate((R, S, T)):
+        assert spread.learn(News(NewsKind.JOINED, seat), P.name, number)
+    said = spread.for_pair(pair)
+    assert said is not None and [line.seat for line in said.news] == [R, S, T] and said.first == 0
+    assert spread.read(pair, Said((), 0, 2)) == ()  # It has read two lines.
+    said = spread.for_pair(pair)
+    assert said is not None and [line.seat for line in said.news] == [T] and said.first == 2
+    assert spread.read(pair, Said((), 0, 99)) == () and spread.for_pair(pair) is None  # No more than there are.
+
+
+def test_lines_that_came_before_are_not_read_twice() -> None:
+    spread, pair = Spread(Roster((P, Q)), is_whole=True), Pair(Q, Version(1, frozenset((Q,))), 0, initiator=True)
+    lines = tuple(News(NewsKind.JOINED, seat) for seat in (R, S, T))
+    assert spread.read(pair, Said(lines[:2], 5, 0)) == lines[:2]  # The other's log begins with line 5.
+    assert spread.read(pair, Said(lines, 5, 0)) == lines[2:]
+    assert spread.read(pair, Said(lines, 5, 0)) == ()
+    assert spread.read(pair, Said(lines[:1], 20, 0)) == lines[:1]  # It was cut since.

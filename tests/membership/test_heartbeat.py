@@ -343,3 +343,21 @@ def test_counts_are_halved_again_and_again_until_none_is_left(out: RecordingOut)
     assert out.take() == [SetTimer(CountsAreHalved(), seconds(20))]
     assert fading.halve(seconds(20), out) == [B] and editor.view[B].suspicion_count == 0
     assert out.take() == [] and fading.halve(seconds(30), out) == []
+
+
+def test_farewells_of_many_with_long_names_fit_the_datagram_and_all_are_passed_on(out: RecordingOut) -> None:
+    names = [NodeId(f"{i:02}" + "x" * 62) for i in range(30)]
+    machine, host = member(out, known="b", payload_max=1200), "2001:db8:1111:2222:3333:4444:5555:6666"
+    for count, left in ((1, False), (2, True)):
+        for name in names:
+            machine.on_message(name, Beats((Beat(name, 1, count, left, host, 7600),)), count)  # type: ignore[arg-type]
+    out.take()
+    told = set()
+    for i in range(60):
+        machine.on_message(B, Beats((beat(B, 2 + i),)), seconds(i))
+        machine.on_timer(PeriodBegins(), seconds(i) + 1)
+        for sent in out.take():
+            if isinstance(sent, Send):
+                assert len(msgspec.msgpack.encode(sent.message)) <= 1200
+                told |= {one.node for one in sent.message.beats if one.left}
+    assert told == set(names)

@@ -272,3 +272,20 @@ def test_all_that_a_view_changed_are_met_whoever_is_named_first() -> None:
     machine.on_view_changed(ViewChanged(editor.view, (A, gone, B)), 1)
     machine.on_inquire(Inquire(), 2)
     assert Send(B, Question(DAY)) in out.take()
+
+
+def test_whoever_fails_while_it_is_told_is_not_waited_for_and_does_not_know() -> None:
+    here = Here(B, C)
+    here.machine.on_conclude(Conclude(HOUR), ms(5))
+    here.machine.on_message(B, Noted(DAY), ms(6))
+    here.out.take()
+    here.see(C, Status.FAILED, now=ms(7))
+    assert here.out.take() == [Emit(Concluded((B,), (C,)))]
+
+
+def test_members_that_are_forgotten_do_not_hide_those_that_come_with_them() -> None:
+    here = Here(B)
+    here.out.take()
+    here.editor.put(Member(node=C))
+    here.machine.on_view_changed(ViewChanged(here.editor.view, (NodeId("forgotten"), A, C)), ms(1))
+    assert Send(C, Question(DAY)) in here.out.take()

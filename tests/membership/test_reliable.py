@@ -3,8 +3,15 @@
 from random import Random
 from typing import Any
 
-from doyen.core import NodeId, Send, SetTimer, ms
-from doyen.membership.reliable import EVEN_MORE, GOSSIP_ROUNDS, RESEND_MAX, CopiesAreSent, GossipMulticast
+from doyen.core import NodeId, Send, SetTimer, ms, seconds
+from doyen.membership.reliable import (
+    EVEN_MORE,
+    GOSSIP_ROUNDS,
+    RESEND_MAX,
+    CopiesAreSent,
+    GossipMulticast,
+    ReliableMulticast,
+)
 from doyen.testing import RecordingOut
 
 NODES = [NodeId(f"n{i}") for i in range(7)]
@@ -68,3 +75,17 @@ def test_a_message_that_was_stopped_or_replaced_is_sent_no_more() -> None:
     one.on_timer(CopiesAreSent(2, 1), ms(110))
     one.include(NodeId("late"), ms(120))
     assert out.take() == []
+
+
+def test_copies_come_at_one_pace_twelve_times_and_then_ever_more_slowly() -> None:
+    out = RecordingOut()
+    multicast = ReliableMulticast(out, ms(100), lambda node: "present")
+    multicast.publish(lambda number: number, [NodeId("a")], 0)
+    waits, now = [], 0
+    for _ in range(26):
+        (due,) = [effect for effect in out.take() if isinstance(effect, SetTimer)]
+        waits.append(due.at - now)
+        now = due.at
+        multicast.on_timer(due.timer, now)
+    assert waits[:13] == [ms(100)] * 13 and waits[13] == ms(150) and waits[14] == ms(225)
+    assert waits[-1] == seconds(10) and waits == sorted(waits)

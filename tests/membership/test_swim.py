@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.seeds import SeedsChanged
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.config import SwimConfig, suspicion_max, suspicion_min
-from doyen.membership.swim.digests import Digests
+from doyen.membership.swim.digests import BITS, Digests, branches, fingerprint, is_branch
 from doyen.membership.swim.dissemination import Rumours, payload_max, repeats
 from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import (
@@ -872,3 +874,57 @@ def test_a_death_is_passed_on_at_once_and_only_once_where_so_many_are_to_be_told
     plain = member(out)
     plain.on_message(C, news, ms(1))
     assert [effect for effect in out.take() if isinstance(effect, Send)] == []
+
+
+@pytest.mark.parametrize(("others", "left"), [("", False), ("bcde", False), ("", True)])
+def test_new_seeds_are_asked_at_once_by_who_is_alone(out: RecordingOut, others: str, left: bool) -> None:
+    old, new = Address("10.0.0.1", 7600), Address("10.0.0.2", 7600)
+    machine = member(out, FULL, others=others, seeds=[old])
+    if left:
+        machine.leave(0)
+        out.take()
+    machine.on_seeds_changed(SeedsChanged((old, new)), 1)
+    asked = [e.to for e in out.take() if isinstance(e, Send)]
+    assert asked == ([new] if not others and not left else [])
+
+
+def test_an_estimate_follows_round_trips_that_have_become_longer() -> None:
+    trips = RoundTrips()
+    for _ in range(40):
+        trips.note(B, ms(20))
+    told = [news for _ in range(60) if (news := trips.note(B, ms(80))) is not None]
+    assert ms(70) < told[-1].mean <= ms(80) < told[-1].timeout
+    assert [news.mean for news in told] == sorted(news.mean for news in told)
+
+
+FINGERPRINTS = [1786339900719625571, 15132144614551596490, 8157411837810621908]  # As version 0.1.0 has them.
+
+
+def test_fingerprints_are_alike_on_all_members_also_of_other_versions() -> None:
+    found = [fingerprint(A, 0), fingerprint(A, 1), fingerprint(NodeId("node-17"), 2**40)]
+    assert found == FINGERPRINTS and len({*found}) == 3
+
+
+def test_only_a_node_of_the_tree_of_digests_is_a_branch() -> None:
+    named = {branch for name in ("a", "b", "node-17") for branch in branches(NodeId(name))}
+    assert all(map(is_branch, named)) and 1 in named
+    deepest = max(named)
+    assert not any(map(is_branch, (0, -1, -16, 2, 1 << (BITS - 1), deepest << BITS)))
+
+
+@pytest.mark.parametrize("room", range(10, 50, 2))
+def test_news_for_a_suspect_that_does_not_fit_is_left_out_and_the_message_goes_all_the_same(
+    out: RecordingOut, room: int
+) -> None:
+    machine = Swim(A, replace(PLAIN, tell_suspect=True), out, FixedChance(), payload_max=room)
+    machine.start(0)
+    machine.on_message(C, Gossip((said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE))), 0)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    out.take()
+    machine.on_message(B, Ping(7, A), 1)
+    (ack,) = [e.message for e in out.take() if isinstance(e, Send) and isinstance(e.message, Ack)]
+    fits = (
+        len(msgspec.msgpack.encode(Ack(7, (said(B, 1, Word.SUSPECTED, C),)))) <= room - 4
+    )  # The length takes some bytes.
+    assert ack.ping_no == 7 and isinstance(ack.updates, tuple)
+    assert len(msgspec.msgpack.encode(ack)) <= room and (bool(ack.updates) or not fits)

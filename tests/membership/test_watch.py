@@ -30,6 +30,7 @@ from doyen.membership.swim.messages import (
     Word,
 )
 from doyen.membership.swim.roster import Acquaintances
+from doyen.membership.swim.watch import WATCHED_MAX, Watched
 from doyen.testing import RecordingOut
 
 A, B = NodeId("a"), NodeId("b")
@@ -185,3 +186,16 @@ def test_views_that_are_alike_are_compared_by_a_sum_and_others_by_their_digests(
     assert out.take() == [Send(B, DigestWanted())]
     machine.on_message(B, DigestWanted(), 0)
     assert out.take() == [Send(B, digest_of(names, 0, 1))]
+
+
+def test_beats_of_strangers_and_of_more_leaders_than_there_may_be_are_not_waited_for(out: RecordingOut) -> None:
+    machine = member(out, QUIET)
+    for sender in (A, NodeId("stranger")):
+        machine.on_message(sender, Beat(100), ms(1))
+        assert timers(out.take(), BeatIsMissed) == []
+    watched = Watched(out)
+    for i in range(WATCHED_MAX + 1):
+        watched.on_beat(NodeId(f"n{i}"), Beat(100), 0)
+    assert len(timers(out.take(), BeatIsMissed)) == WATCHED_MAX
+    watched.on_beat(NodeId("n0"), Beat(100), ms(50))  # One that is watched already still counts.
+    assert not watched.is_missed(BeatIsMissed(NodeId("n0")), ms(100))

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
+from doyen.score.oracles import Oracle, Part
+from doyen.score.pingpong import Ping, Pong
 from doyen.score.probes import (
     Rating,
     Unmeasured,
@@ -16,6 +19,7 @@ from doyen.score.probes import (
 )
 from doyen.score.rating import own_quality, rating_of
 from doyen.score.topsis import Attribute
+from doyen.score.vectors import Scorer
 from doyen_papers.score.graph import closeness, degree, eccentricity, regions
 
 LINE = {"a": ["b"], "b": ["a", "c"], "c": ["b"], "x": ["y"], "y": ["x"], "z": []}
@@ -117,3 +121,37 @@ def test_what_makes_no_rating_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         rating_of(attributes, measures)
+
+
+def test_a_probe_that_fails_is_logged_and_one_that_cannot_measure_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    attribute = Attribute(name="x", min=0, max=1, weight=1)
+
+    def unmeasured() -> float:
+        raise Unmeasured("not yet")
+
+    Rating([attribute], {"x": unmeasured}).measure()
+    assert caplog.records == []
+    Rating([attribute], {"x": lambda: 1 / 0}).measure()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_range_that_no_number_measures_is_refused() -> None:
+    with pytest.raises(ConfigError, match="too far from max"):
+        Attribute(name="x", min=-1.7e308, max=1.7e308, weight=1)
+
+
+@pytest.mark.parametrize("kind", [Ping, Pong])
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf"), 1e13])
+def test_a_wild_rate_is_no_message(kind: type, rate: float) -> None:
+    assert kind(1, 3.0)
+    with pytest.raises(ValueError, match="rate"):
+        kind(1, rate)
+
+
+def test_a_scorer_gives_what_its_oracle_gives_and_nothing_while_that_is_nothing() -> None:
+    me = NodeId("me")
+
+    def scored(value: float | None) -> object:
+        return Scorer(Oracle("own", (Part(lambda situation: value, True),)), me, (me,))(1, None)
+
+    assert scored(4.0) == (4.0,) and scored(None) is None

@@ -331,15 +331,18 @@ class Heartbeat(Membership):
         beats, sent = [own], {to}
         for node in islice(list(self._farewells), config.entries_max // 4):
             beat, times = self._farewells[node]
+            size = len(_encode(beat))
+            if size > room:
+                break
             beats.append(beat)
-            room -= len(_encode(beat))
+            room -= size
             if times > 1:
                 self._farewells[node] = (beat, times - 1)
             else:
                 del self._farewells[node]
         for node in islice(reversed(self._fresh), config.entries_max // 2):
             found = self._fresh[node]
-            if found.size > room or len(beats) >= config.entries_max:
+            if found.size > room:
                 break
             if node not in sent:
                 sent.add(node)
