@@ -367,6 +367,15 @@ def test_the_groups_name_is_bound_by_the_seal_and_not_written_in_it(group: str, 
     assert len(wire.crossed[-1][0]) >= HANDSHAKE_BYTES  # What is smaller would never be asked for an echo.
 
 
+def test_nothing_that_is_said_can_be_read_on_the_way() -> None:
+    wire = two(group="a-group-of-its-own")
+    data = Codec("a-group-of-its-own").encode(NodeId("a-name-of-its-own"), Incarnation(1), "election", Bye(1))
+    wire.say(A, B, data)
+    assert b"of-its-own" in data and (B, data) in wire.read and len(wire.crossed) > 1
+    for crossed, _, _ in wire.crossed:
+        assert b"of-its-own" not in crossed and b"election" not in crossed
+
+
 @pytest.mark.parametrize("plain", [b"\x94", b"\x94\xff", b"\x94\x01\x95", b"\x95", b"\x95\x01", b"\x94\x02\x94\x01"])
 def test_whatever_is_packed_amiss_is_no_datagram(plain: bytes) -> None:
     wire = two()
