@@ -12,9 +12,7 @@ PLAYED: Final[dict[str, dict[str, Any]]] = {
     "arb": {"election": "by-key"},
     "pole": {"election": "pole"},
 }
-CAPTION: Final = (
-    "One run of {election}, {nodes} members, seed {seed}: the leader crashes, {next} leads, {first} returns."
-)
+CAPTION: Final = "One run of {election}, {nodes} members, seed {seed}: {first} crashes, {next} leads, {first} returns."
 
 
 def lanes(paper: str, seed: int) -> tuple[str, str] | None:
