@@ -16,8 +16,9 @@ import doyen_papers.papers
 from doyen.cli import main
 from doyen.errors import ConfigError
 from doyen_papers.cli.papers import command
-from doyen_papers.papers import all_items, chosen, paper
+from doyen_papers.papers import KEYS, all_items, chosen, paper
 from doyen_papers.papers.item import Budget, Item, Measured, Outcome, Paper, Task
+from doyen_papers.papers.lanes import lanes
 from doyen_papers.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
 from doyen_papers.papers.le.figures import from_which
 from doyen_papers.papers.running import expected_of, reproduce
@@ -74,7 +75,9 @@ def test_json_is_one_object_and_the_same_as_the_file(report: tuple[Path, dict[st
 
 def test_the_page_needs_nothing_else(report: tuple[Path, dict[str, Any]]) -> None:
     page = (report[0] / "index.html").read_text()
-    assert page.count("<svg") == 3 and page.count("</svg>") == 3  # Two figures, and one of them on the first page.
+    # Two figures, one of them on the first page, too, and the lanes of one run.
+    assert page.count("<svg") == 4 and page.count("</svg>") == 4
+    assert "One run of le-s, 5 members, seed 1: n4 crashes, n3 leads, n4 returns." in page
     assert not re.search(r'(src|href)="(?!#|http://www\.w3\.org)', page)
     assert 'name="viewport"' in page
     assert "What held" in page and "What did not hold" in page
@@ -82,6 +85,16 @@ def test_the_page_needs_nothing_else(report: tuple[Path, dict[str, Any]]) -> Non
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_paper_has_the_lanes_of_a_run(key: str) -> None:
+    drawn = lanes(key, 3)
+    assert drawn is not None and drawn == lanes(key, 3) != lanes(key, 4)
+    svg, words = drawn
+    first, following = re.search(r": (n\d) crashes, (n\d) leads", words).groups()  # type: ignore[union-attr]
+    assert first != following and f"{first} is down" in svg
+    assert f"{first} is elected" in svg and f"{following} is elected" in svg
 
 
 def test_the_report_opens_with_what_was_claimed_and_what_came_of_it(report: tuple[Path, dict[str, Any]]) -> None:

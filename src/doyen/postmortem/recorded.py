@@ -19,6 +19,7 @@ from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Commanded,
+    Effect,
     Fired,
     Given,
     Header,
@@ -265,33 +266,40 @@ class _Follower:
 
     def _follow(self, item: Input, envelope: Envelope | None) -> None:
         assert self._watched is not None
-        watch, now, given = self._watched.watch, item.now, item.given
+        now, given, effects, timers, due = item.now, item.given, item.effects, self._timers, self._due
         kind = given.__class__
-        usual = kind is Fired or kind is Heard
+        watch = self._watched.watch
         self._inputs += 1
-        if not usual or self._begin is None:
-            self._watched.fit()
         if self._begin is None:
             self._begin = now
-        due = self._earliest_due()
-        if due is not None and now - due > LATE:
-            begin = max(due, self._last)
+            self._watched.fit()
+        while due and due[0][1] not in timers:
+            heappop(due)
+        if due and now - due[0][0] > LATE:
+            begin = max(due[0][0], self._last)
             if now > begin:
                 self._pauses.append((begin, now))
                 watch.pause(begin)
         self._last = now
-        if not usual:
+        if kind is Fired:
+            timers.pop(given.number, None)  # type: ignore[union-attr]
+            if len(effects) == 1 and effects[0].verb == "set timer" and not item.failure:
+                self._set_timer(effects[0])
+                return  # Every second input: a deadline that was moved on meanwhile.  Nothing has happened.
+        elif kind is not Heard:
+            self._watched.fit()
             self._note(given, now, watch)
         if item.failure:
             watch.note(now, "bad", f"{self._me.node} stops", item.failure)
         watch.step(now)
-        if kind is Fired:
-            self._timers.pop(given.number, None)  # type: ignore[union-attr]
-            if not item.effects:
-                watch.decided = ""
-                return  # Every second input: a timer that was set anew meanwhile.
         self._keep_effects(item, envelope, watch)
         watch.decided = ""
+
+    def _set_timer(self, effect: Effect) -> None:
+        if effect.at < NEVER:
+            self._timers[self._next_timer] = effect.at
+            heappush(self._due, (effect.at, self._next_timer))
+            self._next_timer += 1
 
     def _note(self, given: Given, now: Instant, watch: Watch) -> None:
         assert self._watched is not None
@@ -331,10 +339,7 @@ class _Follower:
         for effect in item.effects:
             verb = effect.verb
             if verb == "set timer":
-                if effect.at < NEVER:
-                    self._timers[self._next_timer] = effect.at
-                    heappush(self._due, (effect.at, self._next_timer))
-                    self._next_timer += 1
+                self._set_timer(effect)
             elif verb == "send" or verb == "multicast":
                 datagram = self._envelope(effect.channel) + effect.data
                 if len(datagram) > DATAGRAM_MAX:

@@ -57,7 +57,7 @@ def _takeover(config: NodeConfig, members: Sequence[str], how: How, delay_s: flo
 
 
 def _kill(cluster: Cluster, lost: str, gone_s: float | None) -> None:
-    """End a process; nodes that hold a connection to it learn it from the kernel, and so much later that it is gone."""
+    """End a process; the kernel closes its connections at once, and `gone_s` later nodes find that it is gone."""
     incarnation = cluster.sim.by_name[NodeId(lost)].incarnation
     cluster.crash(lost)
     if gone_s is None:

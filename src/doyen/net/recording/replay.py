@@ -244,8 +244,8 @@ class Replaying:
             found = self.world.timers.pop(given.number, None)
             if found is None:
                 raise Malformed(f"{self.path}, input {self._input_no}: no timer {given.number} was set")
-            _, channel, timer = found
-            host.on_timer(self._port(channel), timer, now)
+            port = host.ports.get(found[1])
+            host.on_timer(self._port(found[1]) if port is None else port, found[2], now)
             return
         if given.__class__ is Heard:
             try:

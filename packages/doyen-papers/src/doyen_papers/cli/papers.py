@@ -13,6 +13,7 @@ from doyen.cli.output import print_json, progress
 from doyen.errors import ConfigError, TransportError
 from doyen_papers.papers import KEYS, all_items, chosen, paper
 from doyen_papers.papers.item import Budget, Engine, Item
+from doyen_papers.papers.lanes import lanes
 from doyen_papers.papers.page import Chapter, page
 from doyen_papers.papers.plots import draw, require_matplotlib
 from doyen_papers.papers.running import Reproduced, expected_of, reproduce
@@ -101,7 +102,7 @@ def run(
         found = paper(key)
         expected = expected_of(found)
         budget = Budget(runs=runs or found.runs[engine], seed=seed, jobs=jobs, engine=engine, work=str(out))
-        chapter = Chapter(expected.paper, [], {})
+        chapter = Chapter(expected.paper, [], {}, lanes(key, seed))
         mine = [item for item in items if _key(item) == key]
         for done in reproduce(found, mine, expected, budget, progress):
             if not as_json:

@@ -18,8 +18,11 @@ CLASSES: Final = {"in band": "good", "miss": "bad", "beyond the paper": "beyond"
 class Chapter:
     """A paper's part of the page."""
 
-    def __init__(self, about: About, done: list[Reproduced], svgs: dict[str, str]) -> None:
+    def __init__(
+        self, about: About, done: list[Reproduced], svgs: dict[str, str], lanes: tuple[str, str] | None = None
+    ) -> None:
         self.about, self.done, self.svgs = about, done, svgs
+        self.lanes = lanes  # One run as a picture, and its caption.
 
 
 def page(chapters: Sequence[Chapter], facts: str) -> str:
@@ -105,10 +108,14 @@ def _chapter(chapter: Chapter) -> str:
     cells = [cell for done in chapter.done for cell in done.cells]
     links = "".join(f'<a href="#{_anchor(done)}">{escape(done.item.id)}</a>' for done in chapter.done)
     sections = "".join(_section(done, chapter.svgs.get(done.item.id, "")) for done in chapter.done)
+    run = ""
+    if chapter.lanes is not None:
+        svg, words = chapter.lanes
+        run = f"<section>{_inline(svg, f'lanes-{about.key}', words)}<p>{escape(words)}</p></section>\n"
     return f"""<h2 id="{_chapter_anchor(chapter)}">{escape(about.title)}</h2>
 <p class="soft">All cells: {escape(tally(cells))}. {escape(about.source)}.</p>
 <nav>{links}</nav>
-{sections}"""
+{run}{sections}"""
 
 
 def _held(cells: Sequence[Cell], shown: _Shown) -> str:

@@ -140,12 +140,12 @@ class _Watch:
 
 LOSSES: Final = (0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.055, 0.04)  # Where departures may be frequent enough to count.
 HITS_MIN: Final = 5
-HITS_ENOUGH: Final = 40  # A rate is known to a third; no more is simulated at this loss.
+HITS_ENOUGH: Final = 40  # Then a rate is known to a third, and the next loss is simulated.
 PARTS: Final = 10
 
 
 class FalseDepartures:
-    """How many living members fail in a second, for any loss.
+    """The rate at which living members are taken for dead, for any loss.
 
     The whole group is simulated, with its helpers, rechecks, refutations and doubts of itself, at ever smaller losses
     until departures become rare.  Below, their rate falls at least as steeply as between the last two losses: each

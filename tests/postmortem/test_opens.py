@@ -1,0 +1,65 @@
+"""A postmortem of 3 hosts × 16 MB is made, and opens, in five seconds each: on two processors that have time for it."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser import browser, needs_chromium, opened
+
+from doyen.testing import Cluster
+
+from .recordings import NAMES, Recorded
+
+SIZE = 16 << 20
+WITHIN_S = 5.0
+
+
+def folder_of(tmp_path: Path) -> Path:
+    def play(cluster: Cluster) -> None:
+        while any(recorded(name) < 0.8 * SIZE for name in NAMES):
+            first = cluster.run_until_leader()
+            cluster.run_for("200s")
+            cluster.pause(first)
+            cluster.run_for("3s")
+            cluster.resume(first)
+            cluster.run_for("3s")
+
+    def recorded(name: str) -> int:
+        return sum(path.stat().st_size for path in tmp_path.glob(f"{name}*"))
+
+    return Recorded(tmp_path, record_max=SIZE).run(play).folder / "kept"
+
+
+@pytest.mark.soak
+@needs_chromium
+def test_sixteen_megabytes_of_each_of_three_hosts(tmp_path: Path, tell: Callable[[str], None]) -> None:
+    files = sorted(folder_of(tmp_path).glob("*.rec"))
+    html = tmp_path / "incident.html"
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "doyen", "postmortem", *map(str, files), "-o", str(html)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        times.append(time.monotonic() - began)
+    opens = asyncio.run(opened_in(html))
+    size = sum(path.stat().st_size for path in files[0].parent.iterdir()) / 1e6
+    made = ", ".join(f"{took:.1f}" for took in times)
+    tell(f"postmortem: {size:.0f} MB of {len(files)} hosts made in {made} s, opened in {opens:.2f} s")
+    assert min(times) < WITHIN_S and opens < WITHIN_S
+
+
+async def opened_in(html: Path) -> float:
+    async with browser() as started:
+        began = time.monotonic()
+        page, complaints = await opened(started, f"file://{html}")
+        await page.wait_for_selector("#lanes canvas")
+        assert "two acted at once for" in await page.text_content("#verdicts")
+        assert complaints == []
+        return time.monotonic() - began
