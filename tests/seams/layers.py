@@ -87,7 +87,7 @@ LAYERS = {
         "doyen.postmortem doyen.runner doyen.sim doyen.testing",
         "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
-        typing="doyen.node",
+        typing="doyen.node doyen.sim",
     ),
     # What a user of the package sees: names that load when they are used, and nodes for programs without asyncio.
     "doyen": Layer(
@@ -128,7 +128,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen.testing "
         "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib",
         "files",
