@@ -307,7 +307,7 @@ class NewTests(Campaign):
         near = [test for test in self.loaded.items if own & words_of(test.partition("::")[0])]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
         new = [test for test in self.loaded.items if test not in self.earlier]
-        return [known, *([test for test in tests if test in near] or tests for tests in (apart, new))]
+        return [known, *(sorted(tests, key=lambda test: test not in near) for tests in (apart, new))]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier
