@@ -255,7 +255,7 @@ class Left(Campaign):
     """Runs what nobody noticed against the tests whose files are named after its part, and the held runs of its kind."""
 
     def __call__(self, loaded: Loaded) -> None:
-        self.known, self.cpu_max = results(), float(os.environ.get("LEFT_S", LEFT_S))
+        self.cpu_max = float(os.environ.get("LEFT_S", LEFT_S))
         super().__call__(loaded)
 
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
@@ -274,7 +274,7 @@ class Left(Campaign):
         return [near, [] if near else rest, held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
-        since = BASE if mutant.name in self.known else LATER
+        since = LATER if mutant.part == "net" or mutant.name in FRESH.read_text() else BASE
         self.first = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
         super().write(mutant, end, count)
 
