@@ -255,7 +255,7 @@ class Left(Campaign):
     """Runs what nobody noticed against the tests whose files are named after its part, and the held runs of its kind."""
 
     def __call__(self, loaded: Loaded) -> None:
-        self.known, self.cpu_max = results(), float(os.environ.get("LEFT_S", LEFT_S))
+        self.cpu_max = float(os.environ.get("LEFT_S", LEFT_S))
         super().__call__(loaded)
 
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
@@ -274,7 +274,7 @@ class Left(Campaign):
         return [near, [] if near else rest, held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
-        since = BASE if mutant.name in self.known else LATER
+        since = LATER if mutant.part == "net" or mutant.name in FRESH.read_text() else BASE
         self.first = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
         super().write(mutant, end, count)
 
@@ -307,7 +307,7 @@ class NewTests(Campaign):
         near = [test for test in self.loaded.items if own & words_of(test.partition("::")[0])]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
         new = [test for test in self.loaded.items if test not in self.earlier]
-        return [known, *([test for test in tests if test in near] or tests for tests in (apart, new))]
+        return [known, *(sorted(tests, key=lambda test: test not in near) for tests in (apart, new))]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier

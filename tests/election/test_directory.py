@@ -269,6 +269,19 @@ def test_a_leader_whose_process_is_gone_is_not_waited_for_but_its_lease_is() -> 
     assert member.machine.status is Status.WAITING and not member.machine.leads(ms(970))
 
 
+def test_the_next_leader_is_named_after_the_last_is_lost() -> None:
+    member, heard = Member(), []
+    for i, (node, epoch, mark) in enumerate(((B, 4, "0"), (B, 4, "1"), (C, 5, "2"), (C, 5, "3"))):
+        heard += member.found(of(node, epoch, mark, phase="acting"), i * ms(200))
+        member.look((i + 1) * ms(200))
+    told = [fact for fact in heard if isinstance(fact, LeaderElected | LeaderLost)]
+    assert told == [
+        LeaderElected(Term(4, B)),
+        LeaderLost(Term(4, B), "outranked"),
+        LeaderElected(Term(5, C)),
+    ]
+
+
 def look_at(member: Member) -> Instant:
     """Return when the next look is due."""
     return [e.at for e in member.out.effects if isinstance(e, SetTimer) and isinstance(e.timer, LookIsDue)][-1]

@@ -694,6 +694,18 @@ def test_news_that_the_record_is_gone_or_newer_is_believed_whenever_it_was_asked
     assert newer.machine.record == of(B, serial=4)
 
 
+@pytest.mark.parametrize("stands", [False, True])
+def test_where_nobody_ever_held_it_nobody_is_dead_and_the_store_is_asked_again(stands: bool) -> None:
+    member = Member(stands=stands)
+    member.answer(None, 0)
+    member.lists(B, ListedAs.FAILED, 1, ms(1))
+    member.lists(C, ListedAs.ALIVE, 1, ms(2))
+    member.machine.on_link_broken(LinkBroken(B, Incarnation(1), gone=True), ms(3))
+    assert member.machine.named is None
+    if not stands:
+        assert is_asked(member.look(GUARD))
+
+
 def test_who_resigns_is_ahead_of_every_renewal_that_the_store_may_still_swap() -> None:
     member = Member()
     at = member.leads()

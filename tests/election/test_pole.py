@@ -646,6 +646,14 @@ def test_resigning_without_an_heir_leaves_it_to_the_others() -> None:
     assert group.run(3).leader() == "p4"
 
 
+def test_who_resigns_enters_the_next_epoch_and_waits_for_its_heir_there() -> None:
+    group = Group(5, by_number(5)).start().run(2)
+    before = group.machine("p5").epoch
+    group.sim.tell(group.nodes[NodeId("p5")], Resign(NodeId("p2")), channel="election")
+    group.run(2.0001)  # Before anybody has answered.
+    assert (group.machine("p5").epoch, group.machine("p5").chosen) == (before + 1, "p2")
+
+
 def test_leaving_is_quick_for_the_others() -> None:
     group = Group(3, by_number(3)).start().run(2)
     group.sim.tell(group.nodes[NodeId("p3")], LeaveGroup(), channel="election")

@@ -269,12 +269,3 @@ def test_medley_uses_lifeguard_whole_or_not_at_all(lifeguard: bool) -> None:
     swim = MedleyConfig(lifeguard=lifeguard).swim()
     found = (swim.suspicion_max_mult, swim.health_max, swim.confirmation_count, swim.tell_suspect)
     assert found == ((2.0, 8, 3, True) if lifeguard else (1.0, 0, 0, False))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_medley_members_that_come_one_by_one_have_a_turn_before_anybody_has_two(seed: int) -> None:
-    order = NearFirst([], Random(seed), MedleyConfig(distance_exponent=0.0), lambda node: 1.0)
-    names = {NodeId(f"n{i}") for i in range(40)}
-    for name in names:
-        order.add(name)
-    assert {order.next() for _ in range(40)} == names
