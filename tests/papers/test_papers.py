@@ -18,10 +18,10 @@ from doyen.errors import ConfigError
 from doyen_papers.cli.papers import command
 from doyen_papers.papers import KEYS, all_items, chosen, paper
 from doyen_papers.papers.item import Budget, Item, Measured, Outcome, Paper, Task
-from doyen_papers.papers.lanes import lanes
 from doyen_papers.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
 from doyen_papers.papers.le.figures import from_which
 from doyen_papers.papers.running import expected_of, reproduce
+from doyen_papers.studies.lanes import lanes
 
 LE = [f"le/fig5.{n}" for n in range(6, 14)]
 LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations", "le/recurrences"]

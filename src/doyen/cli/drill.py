@@ -70,8 +70,8 @@ def command(
     told["members"] = sorted(here.union(told["members"]))  # An election without a list of members knows few of them.
     witnesses = {stem: path for stem, path in nodes.items() if how == "resign" or path != leader}
     _check(told, leader, witnesses, how, election)
-    answers_s = _answers_s(witnesses, election)
-    predicted = [took + answers_s for took in _predict(told, how, simulate)]
+    answers = _answers(witnesses, election)
+    predicted = sorted(took + answer_s for took in _predict(told, how, simulate) for answer_s in answers)
     bound_s = told["failover_s"] - (told["detection_s"] if how == "resign" else 0.0)
     plan = {
         "group": told["group"],
@@ -83,7 +83,7 @@ def command(
         "members": told["members"],
         "round_trip_s": told["round_trip_s"],
         "disk_s": told["disk_s"],
-        "answers_s": answers_s,
+        "answers_s": answers[len(answers) // 2],
         "simulated": simulate,
         "predicted_s": predicted[len(predicted) // 2],
         "predicted_min_s": predicted[0],
@@ -142,14 +142,14 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
         )
 
 
-def _answers_s(witnesses: dict[str, Path], election: str) -> float:
-    """Return how long a node here takes to answer, in the median: this machine's own time, which no simulation has."""
-    took = []
+def _answers(witnesses: dict[str, Path], election: str) -> list[float]:
+    """Return what nodes here took to answer, sorted: this machine's own time, which no simulation has."""
+    found = []
     for path in [*witnesses.values()] * ASKED:
         began = time.monotonic()
         ask(path, "leader", election=election)
-        took.append(time.monotonic() - began)
-    return sorted(took)[len(took) // 2]
+        found.append(time.monotonic() - began)
+    return sorted(found)
 
 
 def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:

@@ -13,12 +13,12 @@ from doyen.cli.output import print_json, progress
 from doyen.errors import ConfigError, TransportError
 from doyen_papers.papers import KEYS, all_items, chosen, paper
 from doyen_papers.papers.item import Budget, Engine, Item
-from doyen_papers.papers.lanes import lanes
 from doyen_papers.papers.page import Chapter, page
 from doyen_papers.papers.plots import draw, require_matplotlib
 from doyen_papers.papers.running import Reproduced, expected_of, reproduce
 from doyen_papers.papers.statements import Statement, statements
 from doyen_papers.papers.text import table, tally
+from doyen_papers.studies.lanes import lanes
 
 
 @click.group("papers", help="Reproduce the papers' tables and figures.")
