@@ -111,12 +111,18 @@ def needed(p: float, size: int) -> int:
     return floor(log(size) / log(1 / p)) + 1
 
 
+def _points_ii(size: int) -> tuple[Point, Point, Point]:
+    free = Point(size=size, handicap=False)
+    return free, Point(size=size), replace(free, gossip="acks")
+
+
 def _table_2(results: Results) -> Outcome:
     cells = []
     for size in SIZES_II:
-        free, handicapped = (Point(size=size, handicap=handicap) for handicap in (False, True))
+        free, handicapped, by_acks = _points_ii(size)
         cells.append(cell(f"N={size}: p", results[statistics(free)], "p"))
         cells.append(cell(f"N={size}: p, handicap", results[statistics(handicapped)], "p"))
+        cells.append(cell(f"N={size}: p{GOSSIPS['acks']}", results[statistics(by_acks)], "p"))
         cells.append(Measured(where=f"N={size}: r by the printed p", mean=needed(P[size], size)))
         spare = free.c + 1 - needed(P[size], size)
         cells.append(Measured(where=f"N={size}: c+1 - r by the printed p", mean=spare, stderr=0.0))
@@ -135,5 +141,5 @@ MADE: Final[dict[str, Made]] = {
     "theorem3": ((), _theorem_3),
     "theorem4": (tuple(elections(Point(size=size)) for size in SIZES_4), _theorem_4),
     "table1": (tuple(_long(point, gossip) for gossip in GOSSIPS for point in POINTS), _table_1),
-    "table2": (tuple(statistics(Point(size=size, handicap=h)) for size in SIZES_II for h in (False, True)), _table_2),
+    "table2": (tuple(statistics(point) for size in SIZES_II for point in _points_ii(size)), _table_2),
 }
