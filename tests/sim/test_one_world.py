@@ -71,6 +71,13 @@ def stacks() -> list[tuple[str, str, str]]:
     return found
 
 
+@cache
+def repeated() -> set[tuple[str, str, str]]:
+    """One stack of each election and of each membership, and all that tests/holds does not run in another process."""
+    by_part = {part: stack for stack in reversed(stacks()) for part in stack[:2]}
+    return {*by_part.values(), *(stack for stack in stacks() if stack[0] in ("directory", "engine"))}
+
+
 @pytest.mark.parametrize(("election", "membership", "rank"), stacks())
 def test_every_stack_survives_the_usual_faults_and_the_same_seed_is_the_same_run(
     election: str, membership: str, rank: str
@@ -78,7 +85,7 @@ def test_every_stack_survives_the_usual_faults_and_the_same_seed_is_the_same_run
     worth = "load" if rank == "score" else "address"
     scenario = usual(election=election, membership=membership, rank=rank, group_rank=worth)
     first = simulate(scenario, 2)
-    if rank == "hash":
+    if (election, membership, rank) in repeated():
         assert first == simulate(scenario, 2)
     assert first.violations == [] and first.agreed and len(first.final_leaders) == 1, first
     assert all(first.looked.values()), first.looked
