@@ -15,7 +15,8 @@ setup: .venv/.all  ## .venv with everything.
 test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/ruff format --check src packages tests
 	.venv/bin/ruff check src packages tests
-	.venv/bin/mypy & .venv/bin/pytest --collect-only -qq >/dev/null; wait $$!  # Compiled once: four workers would each do it.
+# The tests are compiled once, beside the types: else four workers would each do it.
+	.venv/bin/mypy & .venv/bin/pytest --collect-only -qq >/dev/null; wait $$!
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and live" -n 4 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and alone" -n 3 --dist worksteal $(ARGS)

@@ -74,11 +74,11 @@ def test_a_leader_that_compares_rarely_asks_for_scores_all_the_same() -> None:
 
 
 def test_who_does_not_answer_is_forgotten_at_the_next_question() -> None:
-    rivals = Rivals(CONFIG, RecordingOut(), 0, lambda: {B})
+    rivals = Rivals(CONFIG, RecordingOut())
     rivals.told(B, (5.0,))
     rivals.told(C, (4.0,))
     assert rivals.best == B
-    rivals.ask(seconds(1))
+    rivals.ask(seconds(1), {B})
     assert rivals.best == C
     printed, _ = asked(replace(CONFIG, connected=False))
     printed.refresh(seconds(100))

@@ -138,7 +138,7 @@ class Pole(Chartered, Election):
                     self.name_heir(self.reign.rivals.best)
                 if self.is_leader and self.reign.rivals.is_due(now) and self._compare(now):
                     return
-                self.reign.rivals.refresh(now)
+                self.reign.rivals.refresh(now, self.reign.silent)
                 self.reign.beat(self.is_established, now, all_answer=False)
                 self.keeper.repeat()
                 self.on_answer(now)
@@ -244,7 +244,7 @@ class Pole(Chartered, Election):
         """[POLE §5] Hand over if another is the better leader, and return whether it is; scores include the present
         one."""
         mine = self.scores.look(self.epoch, None) or ()
-        winner = self.reign.rivals.compare(mine, now - self.reign.since, now)
+        winner = self.reign.rivals.compare(mine, now - self.reign.since, now, self.reign.silent)
         if winner is not None:
             self.hand_over(winner, now)
         return winner is not None

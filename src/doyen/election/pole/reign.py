@@ -122,6 +122,7 @@ class Turns:
     def answered(self, voter: NodeId) -> None:
         self._awaited.discard(voter)
 
+    @property
     def silent(self) -> set[NodeId]:
         """Return the voters that were asked, and have not answered since."""
         return self._awaited
@@ -138,7 +139,7 @@ class Reign:
         self.lease: Lease | None = None
         self.tenure = 0  # Distinguishes the timers of one reign from those of another.
         self.since: Instant = 0
-        self.rivals = self._rivals(0)
+        self.rivals = Rivals(config, out)
         self.heir: NodeId | None = None  # Who would lead next, as the leader says.
         self.trips: dict[NodeId, Duration] = {}  # Smoothed round trips: to the voters, or to the leader as it says.
 
@@ -186,11 +187,13 @@ class Reign:
     def begin(self, now: Instant) -> None:
         """Make the claim the lease, as it has its majority."""
         if self.lease is None:
-            self.since, self.rivals, self.trips = now, self._rivals(now), {}
+            self.since, self.rivals, self.trips = now, Rivals(self._config, self._out, now), {}
         self.lease = self.claim
 
-    def _rivals(self, now: Instant) -> Rivals:
-        return Rivals(self._config, self._out, now, self._turns.silent)
+    @property
+    def silent(self) -> set[NodeId]:
+        """Return the voters that were asked for an answer, and have not answered since."""
+        return self._turns.silent
 
     def end(self) -> None:
         """End claim and lease alike."""

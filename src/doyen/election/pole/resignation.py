@@ -5,7 +5,7 @@ and a leader does not resign before it has led for a cool-down: so a node whose 
 once per cool-down.  Handing over takes no election: the heir is named, and claims the next epoch.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
@@ -23,14 +23,8 @@ TURNS: Final = 2  # After this many heartbeats all have answered, as half of the
 class Rivals:
     """The comparisons of one reign: the standings of the other voters, and who has been better how often in a row."""
 
-    def __init__(
-        self,
-        config: PoleConfig,
-        out: Out,
-        now: Instant = 0,
-        silent: Callable[[], Collection[NodeId]] = tuple,  # The voters that do not answer.
-    ) -> None:
-        self._config, self._out, self._silent = config, out, silent
+    def __init__(self, config: PoleConfig, out: Out, now: Instant = 0) -> None:
+        self._config, self._out = config, out
         self.number = 0
         self._replies: dict[NodeId, OracleStanding] = {}
         self._earlier: dict[NodeId, OracleStanding] = {}  # To the question before, while this one is being answered.
@@ -40,10 +34,10 @@ class Rivals:
         self.compared_at = self._asked_at = now
         self._turns = TURNS if config.connected or config.resign_interval < FOREVER else 0
 
-    def ask(self, now: Instant) -> int:
+    def ask(self, now: Instant, silent: Collection[NodeId] = ()) -> int:
+        """Begin a question; the voters that do not answer any more are forgotten."""
         self.number += 1
         self._asked_at = now
-        silent = self._silent()
         self._earlier = {node: standing for node, standing in self._replies.items() if node not in silent}
         self._replies = {}
         self._turns = TURNS
@@ -58,16 +52,18 @@ class Rivals:
         """Note that a heartbeat has asked those that answer it, or everybody."""
         self._turns = 0 if everybody else self._turns - 1
 
-    def refresh(self, now: Instant) -> None:
+    def refresh(self, now: Instant, silent: Collection[NodeId] = ()) -> None:
         """Ask for the scores where they are compared rarely or never, as the leader says who would be next."""
         if self._config.connected and now - self._asked_at >= ASKED_LEASES * self._config.lease:
-            self.ask(now)
+            self.ask(now, silent)
 
     def is_due(self, now: Instant) -> bool:
         """Return whether it is time to compare standings, and to ask for new ones by the next heartbeat."""
         return now - self.compared_at >= self._config.resign_interval
 
-    def compare(self, mine: OracleStanding, led_for: Duration, now: Instant) -> NodeId | None:
+    def compare(
+        self, mine: OracleStanding, led_for: Duration, now: Instant, silent: Collection[NodeId] = ()
+    ) -> NodeId | None:
         """End a comparison and begin the next; return the voter to which the leader hands over at once.
 
         A voter that shall become the leader is asked first whether it reaches a majority, or nobody would lead for a
@@ -78,7 +74,7 @@ class Rivals:
         self._heir = winner if led_for >= self._config.cool_down else None
         if self._heir is not None and not self._config.connected:
             return self._heir
-        number = self.ask(now)
+        number = self.ask(now, silent)
         if self._heir is not None:
             self._out.send(self._heir, ScoreQuery(number, True))
         return None
