@@ -105,9 +105,8 @@ class Led:
                 self.time_led_beyond += max(0, now - max(before, self.over_at))
                 self.led_until = now
             self._at = now
-        nodes = [self.sim.nodes[index] for index in self.world.believers]
-        awake = [node for node in nodes if node is not without and node.state in ("up", "slow")]
-        self.led = any(not self.world.machine(node).waits_for for node in awake)
+        nodes = (self.sim.nodes[index] for index in self.world.believers)
+        self.led = any(node is not without and node.state in ("up", "slow") for node in nodes)
 
     def _look_at_links(self, without: SimNode | None = None) -> None:
         """Find since when a voter has had a majority: as long as the newest link of its oldest majority has held."""
