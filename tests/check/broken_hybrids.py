@@ -38,7 +38,7 @@ class TakesTentativeForFinal(CTolerant):
 class DoubtsNobody(CTolerant):
     """A leader that the view holds dead is never asked, nor given up."""
 
-    def _begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
+    def begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
         pass
 
 

@@ -139,8 +139,9 @@ def test_a_sample_of_seeds_in_which_every_fault_fires(voters: int, spares: int, 
     assert fired["baton"] > 30 and fired["voters"] > 10 and fired["will"] > 5
 
 
-def test_a_leader_that_has_removed_itself_does_not_lead_on_while_batons_come() -> None:
-    found = simulate(NEVER_WITHOUT_A_BATON, 0)
+@pytest.mark.parametrize("seed", [4, 8])
+def test_a_leader_that_has_removed_itself_does_not_lead_on_while_batons_come(seed: int) -> None:
+    found = simulate(NEVER_WITHOUT_A_BATON, seed)
     assert not found.violations and found.agreed
     assert found.looked["voters"] > 3, "the leader was among those that were replaced"
 

@@ -242,7 +242,7 @@ class Nodes:
         """Return whom a node in that state names, and whether that is final."""
         if state not in self._standings:
             machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
-            self._standings[state] = machine.named, getattr(machine, "final", True)
+            self._standings[state] = machine.named, machine.final
         return self._standings[state]
 
     def named(self, state: int) -> NodeId | None:

@@ -73,7 +73,17 @@ class Packed:
     # From states to numbers and back.
 
     def pack(self, state: State) -> int:
-        one = _Round(*[getattr(state, name) for name in _Round._fields])
+        one = _Round(
+            now=state.now,
+            fresh=state.fresh,
+            turn=state.turn,
+            term=state.term,
+            reigns=state.reigns,
+            cut=state.cut,
+            acted=state.acted,
+            finals=state.finals,
+            up=state.up,
+        )
         number = self._rounds.of(one)
         for index, place in enumerate(self._places):
             box = state.inbox[index] if index >= state.turn else tuple(box[index] for box in state.outbox)

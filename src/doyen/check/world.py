@@ -178,6 +178,7 @@ class World:
         for election, leader in turn.finals:
             other = known.setdefault(election, leader)
             if other != leader:
+                # One decision, not one election, has one final leader: decision 113.
                 return Violation("final", f"{name} holds {leader} final by a decision by which {other} was")
         if turn.went_back:
             return Violation(

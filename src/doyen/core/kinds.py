@@ -231,6 +231,11 @@ class Election:
         return self.named == self.me
 
     @property
+    def final(self) -> bool:
+        """Return whether the leader that is named cannot be replaced within the same election."""
+        return True
+
+    @property
     def waits_for(self) -> str:
         """Return what this node waits for before it acts, while it names itself leader; "": nothing."""
         return ""

@@ -323,7 +323,7 @@ class CTolerant(Election):
                 self.multicast.publish(lambda number: msg.Leader(record, number), self.point.audience(), now)
             self._accept_confirmed(now)
             if not self.point.lists(record.leader):
-                self._begin_doubt(now, was_watched=False)
+                self.begin_doubt(now, was_watched=False)
         elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
             self._plan_to_begin(now, self.config.begin_spread)
         elif message.number and self.held != record:
@@ -442,7 +442,7 @@ class CTolerant(Election):
             if timer.number == self.point.number:
                 self.initiate(now)
 
-    def _begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
+    def begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
         """Ask a leader that the view holds dead or does not know: a LEADER may be late, or the view may err.
 
         Nobody watches such a leader, so nobody would tell this node of its end (decisions 22, 37).
@@ -473,7 +473,7 @@ class CTolerant(Election):
     def _on_gone(self, node: NodeId, status: Status, now: Instant) -> None:
         self.multicast.forget(node)
         if node == self.leader and status is not Status.LEFT:
-            self._begin_doubt(now, was_watched=True)
+            self.begin_doubt(now, was_watched=True)
         elif node == self.leader:
             self._lose("left")
             self._plan_to_begin(now, self.config.begin_spread)

@@ -81,7 +81,6 @@ from doyen.membership.swim.suspicion import Suspicion, Suspicions
 from doyen.membership.swim.watch import Beats, Watched
 
 _ALIVE, _SUSPECTED, _FAILED = int(Word.ALIVE), int(Word.SUSPECTED), int(Word.FAILED)  # As messages have them.
-_NEWER = len(Word)  # Above all of them.
 
 
 class Swim(Membership):
@@ -313,17 +312,14 @@ class Swim(Membership):
                     self._learn(update, now)
             believed = self._is_present(sender)
         me, newcomer, members = self.node, by_sync and self._sync.newcomer, self._roster.members
-        counts_accusers = self._suspicions.counts_accusers
         for update in updates:
             node, word = update.node, update.word
             if node == me:
                 self._hear_of_myself(update, now)
                 continue
             known = members.get(node)
-            if known is not None and update.incarnation <= known.incarnation:  # `outranks`, written out.
-                held = WORD[known.status] if update.incarnation == known.incarnation else _NEWER
-                if word < held or (word == held and (word != _SUSPECTED or not counts_accusers)):
-                    continue  # Old, as nearly all of them are.
+            if known is not None and word != _SUSPECTED and not update.outranks(known.incarnation, WORD[known.status]):
+                continue  # Old, as most of them are.
             if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):

@@ -33,11 +33,10 @@ class Suspicion(Struct):
 class Suspicions:
     """All suspicions of one node; a timer that comes before a deadline is ignored."""
 
-    __slots__ = ("_config", "by_node", "counts_accusers")
+    __slots__ = ("_config", "by_node")
 
     def __init__(self, config: SwimConfig) -> None:
         self._config = config
-        self.counts_accusers = config.confirmation_count > 0  # Else a second accuser is no news.
         self.by_node: dict[NodeId, Suspicion] = {}
 
     def begin(self, node: NodeId, incarnation: int, by: NodeId, group_size: int, now: Instant) -> Instant:
