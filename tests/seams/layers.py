@@ -128,7 +128,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen.testing "
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib",
         "files",
