@@ -265,7 +265,8 @@ def _step(duration: Duration) -> int:
 def _most(sample: list[float], worse: list[float], bound_s: float, late_s: float) -> Interval:
     """Return 99 % of a sample, plus a pause; the upper end is the longest of both samples, or the timers' own bound.
 
-    A few dozens of takeovers hardly ever hold the worst phase of the timers, so it is not below their bound (decision 132).
+    A few dozens of takeovers hardly ever hold the worst phase of the timers, so the upper end is not below their bound
+    (decision 132).
     """
     ordered = sorted(sample)
     at = ceil(0.99 * len(ordered)) - 1
