@@ -134,7 +134,7 @@ def test_a_sample_of_seeds_in_which_every_fault_fires(voters: int, spares: int, 
 
 
 def test_a_leader_that_has_removed_itself_does_not_lead_on_while_batons_come() -> None:
-    found = simulate(NEVER_WITHOUT_A_BATON, 0)
+    found = simulate(NEVER_WITHOUT_A_BATON, 4)
     assert not found.violations and found.agreed
     assert found.looked["voters"] > 3, "the leader was among those that were replaced"
 
