@@ -340,7 +340,7 @@ class NotAVoter(Struct, frozen=True):
     def __str__(self) -> str:
         return (
             f"{self.me} is not one of the voters ({', '.join(self.voters)}), so it follows and never leads: give it "
-            "the name of a voter (--name; at its first start also --newcomer), list it in --voters on every member, or "
+            "the name of a voter (--name), list it in --voters on every member, or "
             "make it one: doyen voters add"
         )
 
