@@ -1,4 +1,4 @@
-"""What a node sees of the others before its first act: who answers, who is silent, and who runs something else."""
+"""Sight: a look at the other members before the first act, at those that answer, are silent, or run something else."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ _KEYS: Final = {
 
 
 class Sight:
-    """What one node has seen so far of the others."""
+    """The members that one node has seen so far."""
 
     def __init__(self, agent: "Agent") -> None:
         self._agent = agent
