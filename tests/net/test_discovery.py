@@ -292,14 +292,29 @@ def test_a_beacon_introduces_members_to_each_other_where_nothing_else_does() -> 
     three.on_message(NodeId("seed"), answer, 0)
     greeting = Send(TWO, Here("127.0.0.3", 7600, True, (("127.0.0.1", 7600),)))
     assert out.take() == [Emit(PeerHeard(ONE)), Send(NodeId("seed"), Here("127.0.0.3", 7600)), greeting]
-    for _ in range(5):
-        three.on_timer(CallDue(ms(1000)), 0)
-    assert out.take().count(greeting) == GREETINGS - 1, "who does not answer is given up"
+    for at in range(GREETINGS - 1):
+        three.on_timer(CallDue(ms(1000)), ms(at))
+        assert out.take() == [greeting, SetTimer(CallDue(ms(1000)), ms(1000 + at))], "soon again: seed may be gone then"
+    three.on_timer(CallDue(ms(1000)), 0)
+    assert greeting not in out.take(), "who does not answer is given up"
     three.on_message(NodeId("seed"), answer, 0)
     three.on_message(NodeId("two"), Here("127.0.0.2", 7600), 0)
     out.take()
     three.on_message(NodeId("seed"), answer, 0)
     assert out.take() == [Emit(PeerHeard(ONE))], "two has answered"
+
+
+def test_a_beacon_that_introduces_calls_as_soon_as_a_seed_is_known_and_only_until_it_is_answered() -> None:
+    out = RecordingOut()
+    beacon = Beacon(NodeId("me"), ONE, DiscoveryConfig(), out, introduces=True)
+    beacon.start(0)  # The name of its seed is still being looked up.
+    out.take()
+    beacon.on_seeds_changed(SeedsChanged((TWO,)), ms(4))
+    assert out.take() == [Multicast(Here("127.0.0.1", 7600, True))]
+    beacon.on_message(NodeId("two"), Here("127.0.0.2", 7600), ms(5))
+    out.take()
+    beacon.on_seeds_changed(SeedsChanged((TWO, THREE)), ms(6))
+    assert out.take() == []
 
 
 def test_a_beacon_asks_again_until_as_many_as_expected_answer_at_the_same_time() -> None:

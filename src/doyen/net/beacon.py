@@ -13,13 +13,13 @@ from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.machine import Hears, hears
-from doyen.core.seeds import OwnAddressChanged, PeerHeard
+from doyen.core.seeds import OwnAddressChanged, PeerHeard, SeedsChanged
 from doyen.net.discovery import HEARD_MAX, DiscoveryConfig
 
 CHANNEL: Final = "discovery"
 RARER: Final = 16  # How much longer each wait is where nobody needs the calls in the long run.
 OTHERS_MAX: Final = 16  # Members that one call names.
-GREETINGS: Final = 3  # How often a member is greeted that others named and that does not answer.
+GREETINGS: Final = 6  # How often a member is greeted that others named and that does not answer.
 
 
 class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
@@ -89,6 +89,9 @@ class Beacon:
         if self._expects(now):
             self._call(now, self.config.answers_within // 3)
             return
+        if self._ungreeted:  # Who named them may be gone before the next call.
+            self._out.set_timer(CallDue(timer.wait), now + self.config.beacon_first)
+            return
         if self._introduces and not self._heard:  # Nobody else will say who is there.
             self._call(now, timer.wait)
             return
@@ -100,7 +103,12 @@ class Beacon:
         self._address = fact.address
         self._out.multicast(self._here(None, wants_answer=False))
 
-    HEARS: ClassVar[Hears] = hears(OwnAddressChanged, on_own_address_changed)
+    def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
+        """Call again: the first call went nowhere if a seed's name was still being looked up."""
+        if self._introduces and not self._heard:
+            self._out.multicast(self._here(None, wants_answer=self._wants_answers))
+
+    HEARS: ClassVar[Hears] = hears(OwnAddressChanged, on_own_address_changed) | hears(SeedsChanged, on_seeds_changed)
 
     def _call(self, now: Instant, wait: Duration) -> None:
         asks = self._expect > 1 or (self._wants_answers and not self._heard)
