@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -279,6 +280,34 @@ def test_a_will_kept_from_an_earlier_term_is_caught(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(WillWriter, "renew", renew)
     with pytest.raises(AssertionError):
         check_a_will_follows_its_term(tmp_path)
+
+
+def test_only_who_leads_looks_at_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: Counter[str] = Counter()
+    sound = WillWriter.renew
+
+    def renew(self: WillWriter) -> None:
+        looked[self._agent.name] += 1
+        sound(self)
+
+    async def main() -> None:
+        write_keys(tmp_path / "key", [new_key()])
+        group = Group(tmp_path / "state", tmp_path / "key")
+        try:
+            async with asyncio.timeout(20):
+                await group.start()
+                first = await group.leader()
+                second = await group.hands_over(first)
+                while any(agent.reign.leader != group.agents[second].name for agent in group.agents if agent.reign):
+                    await asyncio.sleep(0.01)
+                looked.clear()
+                await asyncio.sleep(1.0)
+                assert looked.keys() == {group.agents[second].name}
+        finally:
+            group.close()
+
+    monkeypatch.setattr(WillWriter, "renew", renew)
+    asyncio.run(main())
 
 
 # The keeper of a Python program.

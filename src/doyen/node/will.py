@@ -50,7 +50,7 @@ class WillWriter:
 
     def begin(self) -> None:
         """Renew the will from now on, until the driver closes: then there is none."""
-        self._agent.listeners.append(lambda event: self.renew() if event.kind in ("elected", "lost") else None)
+        self._agent.listeners.append(lambda event: self._look() if event.kind in ("elected", "lost") else None)
         self._agent.driver.on_close(self._end)
         reigns = self._agent.stack.reigns.values()
         leases = [reign.kind.lease(self._agent.config.table(reign.kind.table)) for reign in reigns]
@@ -98,12 +98,19 @@ class WillWriter:
         return None if seal is None else (seal.keyring.keys[0], seal.number // (WINDOW // 4))
 
     def _look(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._look)
+        """Renew the will, and look again as long as this node leads: who follows is woken by its election alone."""
+        self._look_no_more()
         self.renew()
+        if self._agent.driver.running and any(reign.mine for reign in self._agent.stack.reigns.values()):
+            self._timer = asyncio.get_running_loop().call_later(self._every_s, self._look)
 
-    def _end(self) -> None:
+    def _look_no_more(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def _end(self) -> None:
+        self._look_no_more()
         self.will.revoke()
 
 
