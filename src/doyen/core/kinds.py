@@ -35,6 +35,7 @@ LOSSES: Final[dict[Network, float]] = {"local": 0.0, "lan": 0.001, "wan": 0.03, 
 
 Time: TypeAlias = str | float  # "200ms", "1.5s", "inf"; a bare number means seconds.
 PRESET: Any = msgspec.UNSET  # What is not given is as the preset has it.
+OF_THE_NODE: Final = "; voters, seeds, keys and state are arguments of join itself"
 
 
 class _KnowsItsFields(StructMeta):
@@ -45,7 +46,7 @@ class _KnowsItsFields(StructMeta):
         def __call__(cls, *values: Any, **given: Any) -> Any:
             for name in given.keys() - {*cls.__struct_fields__}:
                 near = nearest(name, cls.__struct_fields__)
-                advice = f"do you mean {near}?" if near else f"one of {', '.join(cls.__struct_fields__)}"
+                advice = f"do you mean {near}?" if near else f"one of {', '.join(cls.__struct_fields__)}{OF_THE_NODE}"
                 raise TypeError(f"{cls.__name__} has no field {name!r}: {advice}")
             return super().__call__(*values, **given)
 
