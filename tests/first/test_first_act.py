@@ -195,6 +195,41 @@ def test_on_one_machine_the_second_with_another_key_waits(first_has_it: bool, tm
         told(other, "elected")
 
 
+@pytest.mark.parametrize("late", [("--key-file", "other"), ()])
+def test_a_late_one_with_a_wrong_key_waits_though_it_hears_nobody(late: Sequence[str], tmp_path: Path) -> None:
+    """By the default preset members that have met send nothing to one whom they cannot read."""
+    for name in ("key", "other"):
+        write_keys(tmp_path / name, [new_key()])
+    usual = ("--preset", "lan", "--alone-after", "2s")
+    with ExitStack() as stack:
+        for name in ("ant", "bee"):
+            stack.enter_context(runner("--name", name, *usual, "--key-file", str(tmp_path / "key"), group="late"))
+        until = time.monotonic() + 20
+        while not (acts("late", "ant") or acts("late", "bee")):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        given = [str(tmp_path / "other") if word == "other" else word for word in late]
+        third = stack.enter_context(runner("--name", "cat", *usual, *given, group="late"))
+        told(third, "waiting", "on this machine has")
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            assert not acts("late", "cat")
+            time.sleep(0.1)
+
+
+def test_the_first_does_not_wait_for_one_that_has_another_key(tmp_path: Path) -> None:
+    write_keys(tmp_path / "key", [new_key()])
+    with ExitStack() as stack:
+        flags = ("--alone-after", "inf", "--name")
+        first = stack.enter_context(runner(*flags, "ant", "--expect", "2", group="elder"))
+        told(first, "waiting", "1 of the 2")
+        second = stack.enter_context(runner(*flags, "bee", "--key-file", str(tmp_path / "key"), group="elder"))
+        told(second, "waiting", "ant on this machine has no key")
+        stack.enter_context(runner(*flags, "cat", group="elder"))
+        told(first, "elected")  # And bee, which never answers, is not waited for.
+        assert not acts("elder", "bee")
+
+
 def test_a_quorum_without_its_majority_says_who_is_silent_until_that_one_comes(tmp_path: Path) -> None:
     flags = ("--election", "quorum", "--voters", "ant,bee,cat", "--state", str(tmp_path), "--newcomer")
     with ExitStack() as stack:

@@ -376,6 +376,49 @@ def test_a_command_that_would_begin_too_late_is_not_begun_and_the_lease_may_be_r
     assert (renewed.was_late, renewed.pid is not None) == (False, True)
 
 
+def test_a_leader_without_its_majority_stops_its_command_and_begins_no_other_in_what_is_left_of_the_lease(
+    tmp_path: Path,
+) -> None:
+    def flags(name: str, port: int, other: int) -> list[str]:
+        place = ["--bind", f"127.0.0.1:{port}", "--seed", f"127.0.0.1:{other}", "--state", str(tmp_path / "state")]
+        voters = ["--election", "quorum", "--voters", "a,b", "--newcomer", "--pole-lease", f"{LEASE_S}s"]
+        return ["--group", "two", "--name", name, *place, *voters]
+
+    one, two = free_ports(2)
+    with (
+        runner(*flags("a", one, two), command=["sh", "-c", f"echo a >> {tmp_path}/began; exec sleep 60"]) as a,
+        runner(*flags("b", two, one), command=["sh", "-c", f"echo b >> {tmp_path}/began; exec sleep 60"]) as b,
+    ):
+        until(lambda: (tmp_path / "began").exists() and bool((tmp_path / "began").read_text()), 20)
+        leads, other = (a, b) if (tmp_path / "began").read_text() == "a\n" else (b, a)
+        other.kill()
+        time.sleep(2 * LEASE_S)
+        leads.terminate()
+        _, error = leads.communicate(timeout=20)
+    events = [json.loads(line)["event"] for line in error.splitlines()]
+    assert (events.count("elected"), events.count("lost")) == (1, 1), events
+    assert len((tmp_path / "began").read_text().split()) == 1
+
+
+def test_a_command_hears_a_sigterm_that_comes_before_its_first_instruction() -> None:
+    """The guard ignores it, and so does its child until it becomes the command."""
+    script = (
+        "import os, sys, time\nfrom doyen.runner import guard\n"
+        "sound = guard.prctl\n"
+        "def slow(*what):\n    time.sleep(0.5)\n    sound(*what)\n"  # Between fork and exec.
+        "orders, order = os.pipe()\nread, words = os.pipe()\n"
+        "for number in guard.IGNORED:\n    guard.signal.signal(number, guard.signal.SIG_IGN)\n"
+        "guard.prctl = slow\nos.write(order, b'')\n"
+        "watched = guard.Guard(orders, words, guard.FOREVER, 20 * 10**9, 0, 0)\n"
+        "start = watched.start\n"
+        "def started(command):\n    pid = start(command)\n    os.write(order, b'stop\\n')\n    return pid\n"
+        "watched.start = started\nprint(watched.run(['sleep', '15']))\n"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout.split(), time.monotonic() - began < 10) == (["143"], True), done.stderr
+
+
 def test_a_stopped_guard_is_replaced_by_its_shadow_as_the_lease_ends() -> None:
     """How soon is for the lab to judge: `singleton` has it 33 times in 200 kills."""
 

@@ -340,6 +340,8 @@ def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[F
                 advice = "they do not hear each other: give each the address of another, --seed HOST:PORT"
                 if any(group == told["group"] and _differs(told, election) for told in again):
                     advice = "they run different elections: give both the same"
+                elif _have_other_keys([told for told in again if told["group"] == group and told["is_leader"]]):
+                    advice = "they have different keys: give all members the same key file, --key-file"
                 yield Finding("wrong", f"{what} has {len(names)} leaders here: {', '.join(names)}", advice)
 
 
@@ -353,6 +355,12 @@ def _leaders(answers: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
             found.setdefault(which, set()).add(f"{told['node']} (pid {told['pid']})")
             at_once[which] = max(count, at_once.get(which, 1))
     return {which: leaders for which, leaders in found.items() if len(leaders) > at_once[which]}
+
+
+def _have_other_keys(leaders: list[dict[str, Any]]) -> bool:
+    """Return whether two of these nodes have no key in common; a node without any hears those that have none."""
+    rings = [{*told["key_ids"]} or {"clear"} for told in leaders]
+    return any(one.isdisjoint(other) for one in rings for other in rings)
 
 
 def _differs(told: dict[str, Any], election: str) -> bool:

@@ -11,7 +11,7 @@ A group that runs without a key gets its first in the same way: "clear" is the o
 import os
 import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,7 @@ class Keyring:
         if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found if key != CLEAR):
             raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
         self.path = path
+        self.on_change: Callable[[], None] = lambda: None
         self._seal, self._open = aead.load()
         self._put(found)
 
@@ -68,6 +69,7 @@ class Keyring:
     def replace(self, other: "Keyring") -> None:
         """Take the other ring's keys, for everybody who holds this one."""
         self._put(other.keys)
+        self.on_change()
 
 
 class UnknownKey(RemoteProtocolError):
@@ -86,6 +88,11 @@ def new_key() -> bytes:
 def id_text(key: bytes) -> str:
     """Return the id of a key as people write it."""
     return "clear" if key == CLEAR else key_id(key).hex()
+
+
+def key_ids(ring: Keyring | None) -> tuple[str, ...]:
+    """Return the ids of a node's keys, the primary one first; a node without any hears, and speaks, in the clear."""
+    return ("clear",) if ring is None else tuple(map(id_text, ring.keys))
 
 
 def key_id(key: bytes) -> bytes:

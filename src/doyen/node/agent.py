@@ -31,6 +31,7 @@ from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
+from doyen.net.keys import key_ids
 from doyen.net.own_address import is_wildcard
 from doyen.net.udp import UdpConfig
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
@@ -180,14 +181,20 @@ class Agent:
         if is_wildcard(here.host):
             here = Address("::1" if ":" in here.host else "127.0.0.1", here.port)
         address = str(here) if self.config.find_local else ""
+        ring = None if self.driver.seal is None else self.driver.seal.keyring
         try:
-            self.registration = self._premises.register(self.config.group, self.name, address, map(str, self.seeds))
+            registration = self._premises.register(
+                self.config.group, self.name, address, map(str, self.seeds), key_ids(ring)
+            )
         except OSError as error:
             self.driver.complain(
                 "registration", f"no control socket, and others on this machine cannot find it: {error.strerror}"
             )
             return
-        self.driver.on_close(self.registration.close)
+        self.registration = registration
+        self.driver.on_close(registration.close)
+        if ring is not None:
+            ring.on_change = lambda: registration.tell_keys(key_ids(ring))
 
     def _neighbours(self, *, earlier: bool = False) -> list[Address]:
         """Return where other nodes of this group and user listen on this machine."""
@@ -354,7 +361,8 @@ class Agent:
         if self.recorder is not None:
             self.recorder.may_act(reign.name, now)
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
-            text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
+            text = f"leads {self.config.group!r} alone: {gate.alone}"
+            text += "" if gate.knows_why_alone else f". {self._looked_for()}"
             log.warning("%s: %s", self.name, text)
             self._tell("alone", now, election=reign.name, reason=text)
         if self.on_may_act is not None:

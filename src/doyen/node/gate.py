@@ -26,6 +26,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     met_others: bool = False  # Whether anybody has ever answered, also one that has left since.
     namesake: bool = False  # Whether an earlier process has this node's name: one of them will give up.
     acting: tuple[str, ...] = ()  # Who runs something else, or has another key, and is let act; what to do about it.
+    barred: tuple[str, ...] = ()  # Who has another key, and lets this node act; what to do about it.
     earlier: tuple[str, ...] = ()  # Who runs something else, and has started earlier, but may not act yet.
     calls: bool = False  # Whether it calls by multicast: others may be there that it cannot name.
 
@@ -44,7 +45,8 @@ class Gate:
         self.why = "" if self.open else "the election has not settled"
         self.advice = ""  # What a person can do about it; nothing where it passes by itself.
         self.calms = False  # Whether it only waits for calm, which comes by itself, and soon.
-        self.alone = ""  # Once open: why this node may be alone, for its log.
+        self.alone = ""  # Once open: why this node may be alone, for its log,
+        self.knows_why_alone = False  # and whether that says what to do.
 
     def look(self, now: Instant, seen: Seen) -> bool:
         """Open if nothing is left to wait for; return whether this is the moment at which it opens."""
@@ -91,7 +93,10 @@ class Gate:
 
     def _do_open(self, seen: Seen, silent: str) -> None:
         self.open, self.why, self.advice = True, "", ""
-        self.alone = silent or ("" if seen.present_count > 1 or seen.met_others or self._quorum else "nobody was found")
+        if silent:
+            self.alone = silent
+        elif seen.present_count == 1 and not seen.met_others and not self._quorum:
+            self.alone, self.knows_why_alone = (*seen.barred, "nobody was found")[0], bool(seen.barred)
 
 
 def _named(seen: Seen) -> str:

@@ -47,9 +47,9 @@ class Premises:
     def rng(self, channel: str) -> Random:
         return Random()
 
-    def register(self, group: str, name: str, address: str, seeds: Iterable[str]) -> Registration:
+    def register(self, group: str, name: str, address: str, seeds: Iterable[str], keys: Iterable[str]) -> Registration:
         """Note where a node is, for commands and for others of this machine.  Raises `OSError` if that cannot be."""
-        return Registration.make(group, name, address, seeds)
+        return Registration.make(group, name, address, seeds, keys)
 
 
 HERE = Premises()

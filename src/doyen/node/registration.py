@@ -39,6 +39,11 @@ class Entry(Struct, frozen=True, kw_only=True):
     registered_at: Instant  # On CLOCK_BOOTTIME: of two nodes of a group, the order in which they registered.
     address: str = ""  # Where others of this machine reach it; "": it does not want to be found.
     seeds: tuple[str, ...] = ()  # The addresses that it was given.
+    keys: tuple[str, ...] = ()  # The ids of its keys; "clear" where it hears what is not sealed; none: not said.
+
+    def shares_key(self, other: "Entry") -> bool:
+        """Return whether the two may understand each other, as far as they have said."""
+        return not (self.keys and other.keys) or not {*self.keys}.isdisjoint(other.keys)
 
 
 class Registration:
@@ -51,7 +56,9 @@ class Registration:
         _open_files.add(file)
 
     @classmethod
-    def make(cls, group: str, name: str, address: str, seeds: Iterable[str] = ()) -> "Registration":
+    def make(
+        cls, group: str, name: str, address: str, seeds: Iterable[str] = (), keys: Iterable[str] = ()
+    ) -> "Registration":
         """Register a node.  Raises `OSError` where there is no place of this user's own."""
         folder = runtime_dir() / safe(group)
         make_private(folder)
@@ -69,6 +76,7 @@ class Registration:
                 registered_at=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
                 address=address,
                 seeds=tuple(seeds),
+                keys=tuple(keys),
             )
             return cls(entry, path, _write(path, entry))
 
@@ -96,6 +104,11 @@ class Registration:
             if entry.registered_at < mine.registered_at and mine.address not in entry.seeds
         ]
 
+    def tell_keys(self, keys: Iterable[str]) -> None:
+        """Note that the node has other keys from now on."""
+        self.entry = msgspec.structs.replace(self.entry, keys=tuple(keys))
+        self._put()
+
     def sweep(self) -> None:
         """Remove what dead processes of this group left behind."""
         with suppress(OSError), _locked(self.path.parent):
@@ -117,8 +130,10 @@ class Registration:
 
     def _renew(self) -> None:
         """Register again if somebody removed the file: systems clean what is old in /tmp."""
-        if self._is_there():
-            return
+        if not self._is_there():
+            self._put()
+
+    def _put(self) -> None:
         with suppress(OSError), _locked(self.path.parent, make=True):
             file = _write(self.path, self.entry)
             self._close_file()

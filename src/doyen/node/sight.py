@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import Duration, seconds
-from doyen.core.ids import Address, NodeId, parse_address
+from doyen.core.ids import Address, NodeId
 from doyen.core.view import Status
 from doyen.net.own_address import is_ours, is_wildcard
 from doyen.node.config import ANSWERS_WITHIN, DEFAULT_PORT
@@ -18,11 +18,8 @@ MET_MAX: Final = 4096  # Names that are kept of those who answered.
 # Whoever was not heard for `alone_after` is gone, and not let act first; within these, and at once where that is 0.
 AHEAD_MIN: Final[Duration] = seconds(3)
 AHEAD_MAX: Final[Duration] = seconds(60)
-_KEYS: Final = {
-    "clear": "has no key, this node has one",
-    "key": "has another key than this node",
-    "": "has a key, this node has none",
-}
+CLEAR: Final = ("clear",)  # The keys of a node that has none.
+SAME_KEY: Final = "give all members the same key file (key_file=, --key-file)"
 
 
 class Sight:
@@ -46,7 +43,8 @@ class Sight:
             alive = set(heard)
         registered = agent.registration.others() if agent.registration is not None and config.find_local else []
         usable = [entry for entry in registered if is_usable(entry.address, agent.udp.bind)]
-        here = {entry.name for entry in usable}
+        barred = [entry for entry in usable if agent.registration and not entry.shares_key(agent.registration.entry)]
+        here = {entry.name for entry in usable if entry not in barred}
         seeds = self._seeds_given()
         given = {address for addresses in seeds.values() for address in addresses}
         self._seed_answered |= any(name not in here for name in heard) or not given.isdisjoint(heard.values())
@@ -57,6 +55,7 @@ class Sight:
             others = [config.seeds_file]
         within = min(max(config.alone_after, AHEAD_MIN), AHEAD_MAX) if config.alone_after else 0
         acting, earlier = driver.ahead(election, within)
+        elder, younger = self._by_age(barred)
         return Seen(
             present_count=len(alive | {agent.name}),
             silent_seeds=() if self._seed_answered else tuple(others),
@@ -64,7 +63,8 @@ class Sight:
             met_others=bool(self._met),
             namesake=driver.has_namesake(),
             calls=bool(config.multicast),
-            acting=(*map(str, acting), *self._unread(usable, given, within)),
+            acting=(*map(str, acting), *(elder if within else ()), *self._unread(given, within)),
+            barred=younger,
             earlier=tuple(map(str, earlier)),
         )
 
@@ -76,27 +76,34 @@ class Sight:
         """Return the seeds given whose names have no address now."""
         return tuple(text for text, found in self._seeds_given().items() if not found)
 
-    def _unread(self, here: Iterable[Entry], given: Iterable[Address], within: Duration) -> Iterator[str]:
-        """Yield who lately sent what only another key opens, or none, and is therefore let act first (decision 174).
+    def _by_age(self, barred: Iterable[Entry]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the nodes of this machine that have another key: those that registered before this one, and later.
 
-        Such packets can be forged.  So a node that has a key goes by nodes of this machine alone, whose addresses only
-        its own user can register; of these the one that registered first acts.
+        Of all of them the first acts, and the others wait for as long as it lives (decision 174).  No packet is needed
+        for that, and none can pretend it: only this user can register a node where it is looked for.
         """
-        driver, registration = self._agent.driver, self._agent.registration
-        unread = driver.addresses.unread
-        if not unread:
-            return
-        local = {parse_address(entry.address): entry for entry in here}
-        hosts = set() if driver.seal is not None else {address.host for address in given}
-        for address, (reason, at) in unread.items():
-            entry = local.get(address)
-            if driver.clock() - at >= within or (entry is None and address.host not in hosts):
-                continue
-            if entry is not None and registration and entry.registered_at > registration.entry.registered_at:
-                continue
-            who = f"seed {address}" if entry is None else f"{entry.name} on this machine"
-            differs = _KEYS[reason if driver.seal is not None else ""]
-            yield f"{who} {differs}: give all members the same key file (key_file=, --key-file)"
+        if self._agent.registration is None:
+            return (), ()
+        mine = self._agent.registration.entry
+        elder: list[str] = []
+        younger: list[str] = []
+        for entry in barred:
+            is_elder = (entry.registered_at, entry.name) < (mine.registered_at, mine.name)
+            text = f"{entry.name} on this machine {_differs(mine.keys, entry.keys)}: {SAME_KEY}"
+            (elder if is_elder else younger).append(text)
+        return tuple(elder), tuple(younger)
+
+    def _unread(self, given: Iterable[Address], within: Duration) -> Iterator[str]:
+        """Yield the seeds that lately sent what a key seals, which this node has not: they are let act first.
+
+        Such packets can be forged, so a node that has a key does not go by them (decision 174).
+        """
+        driver = self._agent.driver
+        if driver.seal is None and driver.addresses.unread:
+            hosts = {address.host for address in given}
+            for address, (_, at) in driver.addresses.unread.items():
+                if driver.clock() - at < within and address.host in hosts:
+                    yield f"seed {address} has a key, this node has none: {SAME_KEY}"
 
     def _seeds_given(self) -> Mapping[str, Sequence[Address]]:
         agent = self._agent
@@ -120,3 +127,9 @@ class Sight:
 def is_usable(address: str, bind: Address) -> bool:
     """Return whether a node of this machine that listens there can be reached from a node that is bound like that."""
     return bool(address) and ("[" in address) == (":" in bind.host)
+
+
+def _differs(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    if theirs == CLEAR:
+        return "has no key, this node has one"
+    return "has a key, this node has none" if mine == CLEAR else "has another key than this node"

@@ -103,7 +103,7 @@ class Guard:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         if select.select([self.orders], [], [], 0)[0]:
             self.hear()  # While we started, the lease may have been renewed, or the runner gone.
-        if self.runner_gone or self.stop_at < FOREVER or now() >= self.until - self.margin:
+        if self.runner_gone or self.stop_at < FOREVER or now() >= self.until - self.notice:
             self.say(b"late\n")
             return 75
         self.pid = self.start(command)
@@ -123,8 +123,10 @@ class Guard:
 
     def start(self, command: list[str]) -> int:
         parent = os.getpid()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)  # One that comes before the command begins is kept.
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return pid
         try:
             os.setsid()
@@ -134,6 +136,7 @@ class Guard:
             signal.set_wakeup_fd(-1)
             for number in (*IGNORED, signal.SIGCHLD, signal.SIGXFSZ):  # The last one Python itself ignores.
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(self.orders)
             os.close(self.words)
             os.execvp(command[0], command)

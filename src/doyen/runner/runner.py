@@ -23,7 +23,7 @@ from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
 from doyen.node.term import Term
 from doyen.node.will import WillWriter
-from doyen.runner.ward import MARGIN, Ward
+from doyen.runner.ward import MARGIN, Ward, notice
 
 if TYPE_CHECKING:
     from doyen.runner.once import Occasion, Once
@@ -155,7 +155,8 @@ class _Runner:
             if term is None or not await self._undone():
                 return self._done_elsewhere(term)
             until = campaign.lease_until()
-            if term.lost or (until is not None and until - node.clock() < 2 * MARGIN):
+            too_late = notice(self.grace, self.lease) + MARGIN  # It would be stopped as soon as it began.
+            if term.lost or (until is not None and until - node.clock() < too_late):
                 await asyncio.sleep(0.01)  # About to end, or to be renewed.
                 term.release()
                 continue

@@ -28,6 +28,11 @@ def environment(term: int, baton: bytes | None = None) -> dict[str, str]:
     return kept | {"DOYEN_TERM": str(term)} | handed_on
 
 
+def notice(grace: Duration, lease: Duration | None) -> Duration:
+    """Return how long before the end of a lease SIGTERM is sent: a third of it or the grace, whichever is less."""
+    return 0 if lease is None else MARGIN + min(grace, lease // 3)
+
+
 class Ward:
     """One command under a guard.  `await ended()` gives its exit code."""
 
@@ -49,11 +54,6 @@ class Ward:
         self._reader: asyncio.Task[None]
         self._second: asyncio.Task[None]
 
-    @property
-    def notice(self) -> Duration:
-        """Return how long before the end of a lease SIGTERM is sent: a third of it or the grace, whichever is less."""
-        return 0 if self.lease is None else MARGIN + min(self.grace, self.lease // 3)
-
     async def start(self, term: int, until: Instant | None, baton: bytes | None = None) -> None:
         self._until = _guard.FOREVER if until is None else until
         _guard.adopt_orphans()
@@ -61,7 +61,8 @@ class Ward:
         words_read, words_write = os.pipe()
         os.set_blocking(self._orders, False)
         ends = (orders_read, words_write)
-        numbers = (*ends, self._until, self.grace, self.notice, 0 if until is None else MARGIN)
+        ended_before = notice(self.grace, self.lease)
+        numbers = (*ends, self._until, self.grace, ended_before, 0 if until is None else MARGIN)
         kept = () if self._will is None else (self._will.file, self._will.process)
         try:
             self._process = subprocess.Popen(

@@ -126,7 +126,7 @@ class Process(Premises):
     def rng(self, channel: str) -> Random:
         return self.node.rng(channel)
 
-    def register(self, group: str, name: str, address: str, seeds: Iterable[str]) -> Registration:
+    def register(self, group: str, name: str, address: str, seeds: Iterable[str], keys: Iterable[str]) -> Registration:
         entry = Entry(
             group=group,
             name=name,
@@ -135,6 +135,7 @@ class Process(Premises):
             registered_at=self.node.sim.now,
             address=address,
             seeds=tuple(seeds),
+            keys=tuple(keys),
         )
         made = _Neighbour(entry, self.world)
         self.neighbours.append(made)
@@ -153,6 +154,9 @@ class _Neighbour(Registration):
 
     def earlier(self) -> list[Entry]:
         return [entry for entry in self.others() if entry.registered_at < self.entry.registered_at]
+
+    def tell_keys(self, keys: Iterable[str]) -> None:
+        self.entry = msgspec.structs.replace(self.entry, keys=tuple(keys))
 
     def close(self) -> None:
         self._closed = True
