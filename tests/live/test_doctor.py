@@ -109,7 +109,8 @@ def test_a_state_directory_that_was_removed_is_found_before_it_is_used(
         state = tmp_path / "state"
         async with LocalCluster("kept", None, flags=["--preset", "local", "--state", str(state)]) as kept:
             await kept.start("ant")
-            await kept.until_started()
+            while not (state / "ant" / "election.state").exists():  # It is elected: what it has to write is written.
+                await asyncio.sleep(0.01)
             _, wrong = await doctor()
             assert not any("state directory" in what for what in wrong)
             shutil.rmtree(state)
@@ -117,5 +118,21 @@ def test_a_state_directory_that_was_removed_is_found_before_it_is_used(
             assert advice(wrong, "kept/ant", f"state directory {state}/ant is gone while it runs").startswith(
                 "start it again"
             )
+
+    asyncio.run(main())
+
+
+def test_a_voter_without_a_record_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "run"))
+
+    async def main() -> None:
+        voters = ["--election", "quorum", "--voters", "ant,bee", "--state", str(tmp_path / "state")]
+        async with LocalCluster("votes", None, flags=["--preset", "local", *voters]) as group:
+            await group.start("ant")
+            await group.start("bee", "--newcomer")
+            await group.until_started()
+            _, wrong = await doctor()
+            assert "doyen voters replace ant" in advice(wrong, "votes/ant", "does not vote")
+            assert not any("votes/bee" in what and "does not vote" in what for what in wrong)
 
     asyncio.run(main())

@@ -301,6 +301,10 @@ def _voters(who: str, path: Path) -> Iterator[Finding]:
         yield Finding(
             "note", f"{who}: {voters} vote, but --voters says {configured}", f"--voters {','.join(told['voters'])}"
         )
+    if told.get("abstains"):
+        what = f"{who} is a voter, and does not vote: it has no record of earlier votes"
+        advice = f"doyen state init if nobody of its name ever voted; else doyen voters replace {told['node']} ANOTHER"
+        yield Finding("wrong", what, advice)
     if told["earlier"]:
         yield Finding("note", f"{who}: the voters are being changed", "doyen voters, again in a while")
     if told["may_fail"] is not None:

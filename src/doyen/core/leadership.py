@@ -61,6 +61,7 @@ class Electors(Struct, frozen=True):
     voters: tuple[NodeId, ...]
     earlier: tuple[NodeId, ...]
     answering: tuple[NodeId, ...] | None  # Those that have answered the leader lately; None: this node does not lead.
+    abstains: bool = False  # This node is one of them, and has no vote: it has no record of earlier ones.
 
     @property
     def may_fail(self) -> int | None:

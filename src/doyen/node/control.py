@@ -264,6 +264,7 @@ class Control:
             "configured": sorted(self._node.config.voters),
             "answering": found.answering,  # None: only the leader knows.
             "may_fail": found.may_fail,
+            "abstains": found.abstains,
         }
 
     def _join(self, seeds: list[str]) -> list[str]:

@@ -41,7 +41,8 @@ class Chartered(Elector):
         answering: tuple[NodeId, ...] | None = None
         if lease is not None and self.status is Status.LEADING:
             answering = tuple(sorted(voters.names.intersection(lease.bound(now, ANSWERS_LEASES))))
-        return Electors(voters.number, tuple(sorted(voters.voters)), tuple(sorted(voters.earlier)), answering)
+        abstains = not self.able and self.me in voters.names
+        return Electors(voters.number, tuple(sorted(voters.voters)), tuple(sorted(voters.earlier)), answering, abstains)
 
     # What the leader is asked to write.
 
