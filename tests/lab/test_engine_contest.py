@@ -11,7 +11,7 @@ from doyen_lab.contest.engines import Figures
 WHY = "nobody led within 90 s; ant has ended: KazooTimeoutError: Connection time-out"
 
 
-def measure(kind: str, how: str, *_: object) -> Figures:
+def measured(kind: str, how: str, *_: object) -> Figures:
     if how == "kazoo Election":
         raise TransportError(WHY)
     ours = how == "ours"
@@ -19,7 +19,7 @@ def measure(kind: str, how: str, *_: object) -> Figures:
 
 
 def test_a_recipe_that_fails_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_measure", measure)
+    monkeypatch.setattr(engines, "measure", measured)
     monkeypatch.setattr(engines, "missing", lambda kind: "")
     ended = CliRunner().invoke(command, ["--store", "zookeeper", "--store", "redis"])
     assert ended.exit_code == 1, "one is not measured"
@@ -42,7 +42,7 @@ def test_members_that_ended_are_named_where_nobody_leads(
 ) -> None:
     pytest.importorskip("redis")
     monkeypatch.setattr(engines, "FIRST_S", 2.0)
-    group = engines._Group("redis-lock", "redis://127.0.0.1:1/not-a-number?db=x", str(tmp_path_factory.mktemp("run")))
+    group = engines.Group("redis-lock", "redis://127.0.0.1:1/not-a-number?db=x", str(tmp_path_factory.mktemp("run")))
     try:
         with pytest.raises(TransportError, match=r"^nobody led within 2 s; ant has ended: ValueError: .*; bee has"):
             group.leader()

@@ -127,7 +127,7 @@ class _Member:
         self._process.wait()
 
 
-class _Group:
+class Group:
     """Three members on one store."""
 
     def __init__(self, how: str, url: str, folder: str) -> None:
@@ -204,7 +204,7 @@ def contest(
         for how in (OURS, NO_WILL, RECIPES[kind]):
             on_step(f"{kind}: {how}")
             try:
-                figures.append(_measure(kind, how, trials, idle_s, limit_s))
+                figures.append(measure(kind, how, trials, idle_s, limit_s))
             except (TransportError, OSError) as error:  # The others are measured all the same.
                 failed.append(Failed(kind, how, str(error)))
     return judged(figures, failed, skipped, limit_s)
@@ -225,10 +225,10 @@ def judged(figures: list[Figures], failed: list[Failed], skipped: dict[str, str]
     return Contest(figures, failed, skipped, limit_s, sooner, cost, holds)
 
 
-def _measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) -> Figures:
+def measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) -> Figures:
     with running(kind) as server, tempfile.TemporaryDirectory(prefix="doyen-contest-") as folder:
         relay = Relay(server.port)
-        group = _Group(how, server.url.replace(str(server.port), str(relay.port)), folder)
+        group = Group(how, server.url.replace(str(server.port), str(relay.port)), folder)
         try:
             group.leader()
             group.wait()
