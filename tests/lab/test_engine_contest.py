@@ -1,5 +1,7 @@
 """`doyen bench engines`: what could not be measured is a row that says why, and loses nothing else."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -37,14 +39,21 @@ def test_a_recipe_that_fails_is_told_and_loses_no_other(monkeypatch: pytest.Monk
     assert CliRunner().invoke(command, ["--store", "redis"]).exit_code == 0
 
 
-def test_members_that_ended_are_named_where_nobody_leads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_members_that_ended_are_named_where_nobody_leads(tmp_path: Path) -> None:
     pytest.importorskip("redis")
-    monkeypatch.setattr(engines, "FIRST_S", 2.0)
-    group = engines.Group("redis-lock", "redis://127.0.0.1:1/not-a-number?db=x", str(tmp_path_factory.mktemp("run")))
+    group = engines.Group("redis-lock", "redis://127.0.0.1:1/0?db=x", str(tmp_path))
     try:
-        with pytest.raises(TransportError, match=r"^nobody led within 2 s; ant has ended: ValueError: .*; bee has"):
+        with pytest.raises(TransportError, match=r"^nobody leads; ant has ended: ValueError: .*; bee has"):
             group.leader()
     finally:
         group.end()
+
+
+def test_a_member_that_says_late_that_it_takes_part_acts_on(tmp_path: Path) -> None:
+    member = engines.Member("ant", ["true"], {}, tmp_path / "log")
+    for event in ("acts", "candidate"):
+        member.hear(f'{{"event": "{event}", "clock": 3000000000}}')
+    assert member.acting and member.waits and member.acts == [3.0]
+    member.hear('{"event": "stops", "clock": 4000000000}')
+    assert not member.acting and member.acts == [3.0]
+    member.end()

@@ -78,7 +78,7 @@ class Contest(Struct, frozen=True):
     holds: bool  # All was measured but what is skipped, it keeps both aims, and nothing overlapped.
 
 
-class _Member:
+class Member:
     """One process, and when it said that it acts."""
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
@@ -101,15 +101,19 @@ class _Member:
         assert self._process.stdout
         with self._process.stdout as lines:
             for line in lines:
-                if line.startswith("{"):
-                    said = json.loads(line)
-                    self.waits = True
-                    self.acting = said["event"] == "acts"
-                    at = said["clock"] / 1e9
-                else:  # etcdctl says its key and its proposal once it leads.
-                    self.acting, at = True, boottime()
-                if self.acting:
-                    self.acts.append(at)
+                self.hear(line)
+
+    def hear(self, line: str) -> None:
+        """Note one line of its output."""
+        if not line.startswith("{"):  # etcdctl says its key and its proposal once it leads.
+            self.acting = True
+            self.acts.append(boottime())
+            return
+        said = json.loads(line)
+        self.waits = True  # A candidate may say so after it began to act: another thread of it looks.
+        if said["event"] != "candidate":
+            self.acting = said["event"] == "acts"
+            self.acts += [said["clock"] / 1e9] * self.acting
 
     def signal(self, number: int) -> None:
         os.kill(self._process.pid, number)
@@ -136,7 +140,7 @@ class Group:
         self._environment = os.environ | {"DOYEN_RUNTIME_DIR": folder, "ETCDCTL_API": "3"}
         self.members = {name: self._start(name) for name in MEMBERS}
 
-    def _start(self, name: str) -> _Member:
+    def _start(self, name: str) -> Member:
         host = self._url.rpartition("@")[2].split("//")[-1].split("/")[0]
         commands = {
             "kazoo Election": [sys.executable, str(HERE / "kazoo_member.py"), name, host],
@@ -144,15 +148,17 @@ class Group:
         }
         usual = [sys.executable, str(HERE / "engine_member.py"), self._how, name, self._url]
         log = self._folder / f"{name}.log"
-        return _Member(name, commands.get(self._how, usual), self._environment, log)
+        return Member(name, commands.get(self._how, usual), self._environment, log)
 
-    def leader(self) -> _Member:
+    def leader(self) -> Member:
         """Return who acts, once somebody does."""
         deadline = time.monotonic() + FIRST_S
         while time.monotonic() < deadline:
             acting = [member for member in self.members.values() if member.acting]
             if acting:
                 return acting[0]
+            if all(member.last_words() for member in self.members.values()):
+                raise self._failure("nobody leads")
             time.sleep(0.005)
         raise self._failure(f"nobody led within {FIRST_S:.0f} s")
 
