@@ -155,8 +155,9 @@ class _Runner:
             if term is None or not await self._undone():
                 return self._done_elsewhere(term)
             until = campaign.lease_until()
-            if term.lost or (until is not None and until - node.clock() < 2 * MARGIN):
-                await asyncio.sleep(0.01)  # About to end, or to be renewed.
+            notice = 0 if self.lease is None else min(self.grace, self.lease // 3)
+            if term.lost or (until is not None and until - node.clock() < 2 * MARGIN + notice):
+                await asyncio.sleep(0.01)  # About to end, or to be renewed: the command would be stopped at once.
                 term.release()
                 continue
             code = await self._guarded(node, campaign, term, time.monotonic() - began)
