@@ -138,3 +138,18 @@ def test_voters_without_a_quorum_are_complained_about(caplog: pytest.LogCaptureF
     ]
     quorum = {"election": "quorum", "voters": ["a"], "volatile": True}
     assert from_tables({"group": "g", **quorum}).unused_voters() == ""
+
+
+@pytest.mark.parametrize(("shared", "wanted"), [("redis://127.0.0.1", "engine"), ("/mnt/x", "directory")])
+def test_a_store_that_no_election_asks_is_complained_about(
+    shared: str, wanted: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with doyen.join("g", preset="local", control=False, shared=shared):
+            pass
+
+    asyncio.run(main())
+    assert [line.message for line in caplog.records if "shared" in line.message] == [
+        f"g: shared counts for nothing: the election gossip (hybrid) asks no store; give election = {wanted}"
+    ]
+    assert from_tables({"group": "g", "shared": shared, "elections": [f"mail={wanted}"]}).unused_shared() == ""

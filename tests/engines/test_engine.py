@@ -2,10 +2,13 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
+from pathlib import Path
 
 import pytest
 from writers import KINDS
@@ -195,3 +198,22 @@ def test_a_wrong_address_is_refused_before_anything_starts(url: str) -> None:
 
     with pytest.raises(ConfigError):
         asyncio.run(use())
+
+
+def test_a_stopped_command_is_not_begun_again_in_the_rest_of_its_lease(
+    server_of: Callable[[str], Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+    server = server_of("redis")
+    relay = Relay(server.port)
+    line = ["timeout", "20", sys.executable, "-m", "doyen", "run", "--group", f"g{next(_groups)}", "--preset", "lan"]
+    line += ["--election", "engine", "--shared", relayed(server, relay), "--", "sleep", "600"]
+    said = []
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as runner:
+        assert runner.stderr is not None
+        for text in runner.stderr:
+            said.append(text)
+            if "started sleep" in text:
+                relay.cut()
+    relay.close()
+    assert sum("started sleep" in text for text in said) == sum("lost leadership" in text for text in said) == 1, said

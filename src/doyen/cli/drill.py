@@ -24,7 +24,8 @@ WORDS: Final = {"resign": "resigns", "kill": "is killed (SIGKILL)", "freeze": "i
 PATIENCE: Final = 2.0  # How many times the bound a successor is waited for,
 PATIENCE_MIN_S: Final = 10.0  # and at least how long.
 LOOK_S: Final = 0.005
-ASKED: Final = 5  # Questions to each witness, to see how long an answer takes.
+ASKED: Final = 20  # Questions to each witness, to see how long an answer takes,
+ASK_EVERY_S: Final = 0.05  # spread over a second: a busy machine is not busy at every moment.
 LONE_DELAY_S: Final = 0.000_05  # Of one machine to itself, where nobody has measured a round trip.
 
 
@@ -71,7 +72,7 @@ def command(
     witnesses = {stem: path for stem, path in nodes.items() if how == "resign" or path != leader}
     _check(told, leader, witnesses, how, election)
     answers = _answers(witnesses, election)
-    predicted = sorted(took + answer_s for took in _predict(told, how, simulate) for answer_s in answers)
+    predicted = sorted(took + answer_s for took in _predict(told, how, simulate, answers) for answer_s in answers)
     bound_s = told["failover_s"] - (told["detection_s"] if how == "resign" else 0.0)
     plan = {
         "group": told["group"],
@@ -126,7 +127,8 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
     """Refuse a drill that would leave the group without a leader, or that nobody here could watch."""
     with suppress(LocalProtocolError):  # This election has no voters.
         voters = ask(leader, "voters", election=election)
-        told["members"] = sorted({told["leader"], *(voters["answering"] or ())})
+        if voters["answering"] is not None:  # Else its lease is over for a moment.
+            told["members"] = sorted({told["leader"], *voters["answering"]})
         if how != "resign" and not voters["may_fail"]:
             names = ", ".join(voters["voters"])
             raise ConfigError(
@@ -143,26 +145,36 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
 
 
 def _answers(witnesses: dict[str, Path], election: str) -> list[float]:
-    """Return what nodes here took to answer, sorted: this machine's own time, which no simulation has."""
-    found = []
-    for path in [*witnesses.values()] * ASKED:
+    """Return what nodes here took to answer, sorted: this machine's own time, which no simulation has.
+
+    All are asked at once, as all of them work at once when a leader is lost.
+    """
+
+    def answer_s(path: Path) -> float:
         began = time.monotonic()
         ask(path, "leader", election=election)
-        found.append(time.monotonic() - began)
+        return time.monotonic() - began
+
+    found: list[float] = []
+    with ThreadPoolExecutor(len(witnesses)) as pool:
+        for _ in range(ASKED):
+            time.sleep(ASK_EVERY_S)
+            found += pool.map(answer_s, witnesses.values())
     return sorted(found)
 
 
-def _predict(told: dict[str, Any], how: Any, count: int) -> list[float]:
+def _predict(told: dict[str, Any], how: Any, count: int, answers: list[float]) -> list[float]:
     """Return what the simulated takeovers took, sorted."""
     from doyen.node.rebuilt import config_from
-    from doyen.testing.rehearsal import How, rehearse  # It loads the simulator.
+    from doyen.testing.rehearsal import How, Machine, rehearse  # It loads the simulator.
 
     assert how in get_args(How)
     delay_s = LONE_DELAY_S if told["round_trip_s"] is None else told["round_trip_s"] / 2
     found: list[float] = []
     config = config_from(told["config"])
+    on = Machine(delay_s=delay_s, step_s=sum(answers) / len(answers), disk_s=told["disk_s"])
     with progress("simulating", count) as show:
-        for took in rehearse(config, told["members"], how, kind=told["kind"], delay_s=delay_s, count=count):
+        for took in rehearse(config, told["members"], how, kind=told["kind"], on=on, count=count):
             found.append(took)
             show(1)
     return sorted(found)
@@ -175,23 +187,25 @@ def _rehearse(
     pid = ask(leader, "status")["pid"]
     patience_s = max(PATIENCE_MIN_S, PATIENCE * bound_s)
     found: dict[str, Any] = {"measured_s": None, "next": None, "next_term": None, "named_s": {}}
-    waits: set[str] = set()  # Who names itself, and was seen not to act yet.
+    waits: list[str] = []  # Who names itself, and was seen not to act yet.
     began = time.monotonic()
     with _ended(leader, pid, how, election, cooldown_s=bound_s):
         while time.monotonic() < began + patience_s:
-            for stem, path in witnesses.items():
+            looked = waits if waits and found["measured_s"] is None else [*witnesses]  # First of all, when it acts.
+            for stem in looked:
+                waited, waits = stem in waits, [other for other in waits if other != stem]
                 with suppress(DoyenError):  # It may have ended, too.
-                    now = ask(path, "leader", election=election, timeout_s=1)
+                    now = ask(witnesses[stem], "leader", election=election, timeout_s=1)
                     after_s = time.monotonic() - began
                     named = now["leader"]
                     if named in (None, told["leader"]) or now["term"] == told["term"]:
                         continue
                     named_s = round(max(0.0, after_s - now["since_s"]), 4)  # It knows itself since when it names it.
-                    found["named_s"].setdefault(stem, named_s)
+                    named_s = found["named_s"][stem] = min(named_s, found["named_s"].get(stem, named_s))
                     if named in witnesses and not now["is_me"]:
-                        waits |= {stem} if named == stem else set()
+                        waits += [stem] * (named == stem)
                     elif found["measured_s"] is None:
-                        acted_s = round(after_s, 4) if stem in waits else named_s
+                        acted_s = round(named_s + now["since_s"], 4) if waited else named_s
                         found |= {"measured_s": acted_s, "next": named, "next_term": now["term"]}
             if found["measured_s"] is not None and len(found["named_s"]) == len(witnesses):
                 break

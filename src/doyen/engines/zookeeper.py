@@ -91,4 +91,6 @@ class Register:
             self.close()
             if isinstance(error, NoAuthError | AuthFailedError):
                 raise TransportError(f"{self._url} denies access to {self._path}: see its ACL") from None
-            raise TransportError(f"{self._url} did not answer: {error!r}") from None
+            late = isinstance(error, KazooTimeoutError)
+            why = " in time" if late else f": {str(error) or type(error).__name__}"  # Most of them say nothing.
+            raise TransportError(f"{self._url} did not answer{why}") from None

@@ -115,7 +115,7 @@ class Driver:
         if asks_for_echoes:
             rng = Random(f"{node} {incarnation}")
             echoes = Echoes(self.addresses, lambda: self.clock() / 1e9, rng, transport.send)
-        self._gate = Gate(transport, seal, echoes, self.refused, datagram_max=codec.datagram_max)
+        self._gate = Gate(transport, seal, echoes, self.refused, datagram_max=codec.datagram_max, clock=clock)
         codec.speak(NAMESAKE, Namesake)
         codec.speak(ALIKE, Runs)
         self._answers: dict[str, Answering] = {}  # By channel: those who answer besides the machines.

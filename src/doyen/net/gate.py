@@ -1,10 +1,11 @@
 """Stands between a driver and its transport: seals and opens, and says in the clear who is heard, and what goes out."""
 
 from collections import Counter
-from collections.abc import Iterable
-from time import monotonic, thread_time
+from collections.abc import Callable, Iterable
+from time import thread_time
 from typing import Final
 
+from doyen.core.clock import Instant, seconds
 from doyen.core.ids import Address, NodeId
 from doyen.errors import RemoteProtocolError
 from doyen.net.echoes import Echoes
@@ -29,14 +30,16 @@ class Gate:
         refused: Counter[str],
         *,
         datagram_max: int,
+        clock: Callable[[], Instant],
     ) -> None:
         self.seal, self.echoes, self._transport, self._refused = seal, echoes, transport, refused
+        self._clock = clock
         self._datagram_max = datagram_max
         self.answering: Address | None = None  # Whose datagram is being handled.
         self._counts: dict[Address, int] = {}  # Datagrams from each address in this second.
         self._spent_s: dict[Address, float] = {}  # The processor's time that these took,
         self._began_s = 0.0
-        self._second_ends = 0.0
+        self._second_ends: Instant = 0
 
     @property
     def in_clear(self) -> Echoes | None:
@@ -89,11 +92,11 @@ class Gate:
         """
         if self.echoes is None or (self.seal is not None and not self.seal.keyring.hears_clear):
             return False
-        now, counts = monotonic(), self._counts
+        now, counts = self._clock(), self._counts
         if now >= self._second_ends or len(counts) >= SOURCES_MAX:
             counts.clear()
             self._spent_s.clear()
-            self._second_ends = now + 1.0
+            self._second_ends = now + seconds(1)
         counts[source] = count = counts.get(source, 0) + 1
         return count > HEARD_PER_S or self._spent_s.get(source, 0.0) > SPENT_PER_S
 

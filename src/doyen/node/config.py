@@ -181,6 +181,15 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         names = " and ".join(kind.title for kind in kinds) or "none"
         return f"voters count for nothing: the election {names} has no votes; quorum has (election = quorum)"
 
+    def unused_shared(self) -> str:
+        """Return why the store or directory that is named decides nothing; "": it does, or none is named."""
+        kinds = [*self.election_kinds().values()]
+        if not self.shared or any(kind.needs.shared for kind in kinds):
+            return ""
+        names = " and ".join(kind.title for kind in kinds) or "none"
+        wanted = "engine" if "://" in self.shared else "directory"
+        return f"shared counts for nothing: the election {names} asks no store; give election = {wanted}"
+
     def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
         """Raise `ConfigError` where this node lacks what the election needs."""
         needs, given = kind.needs, "none" if membership is None else membership.name

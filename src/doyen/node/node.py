@@ -106,7 +106,8 @@ class Node:
         agent.hand_over = self._hand_over
         agent.on_charter = self._on_charter
         scored = self._scores is not None or self.config.standing
-        for unused in (self.config.unused_score() if scored else "", self.config.unused_voters()):
+        config = self.config
+        for unused in (config.unused_score() if scored else "", config.unused_voters(), config.unused_shared()):
             if unused:
                 log.warning("%s: %s", self.config.group, unused)
         try:

@@ -5,8 +5,10 @@ from itertools import accumulate
 from random import Random
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from doyen.core.clock import seconds
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkBroken
 from doyen.net.leaderlink import LOOKS_S
@@ -24,8 +26,16 @@ LATEST_S = 600.0  # and how long it may take.
 GONE_S = tuple(accumulate(LOOKS_S))[:3]
 
 
+class Machine(Struct, frozen=True, kw_only=True):
+    """What was measured of the machines and the network that a group runs on, in seconds."""
+
+    delay_s: float  # Of a message.
+    step_s: float = 0.0  # What a process takes for a message, in the mean: it is woken, and works.
+    disk_s: float = 0.0  # The longest of the last writes.
+
+
 def rehearse(
-    config: NodeConfig, members: Sequence[str], how: How, *, kind: str, delay_s: float, count: int
+    config: NodeConfig, members: Sequence[str], how: How, *, kind: str, on: Machine, count: int
 ) -> Iterator[float]:
     """Yield how long each simulated takeover took, in seconds, until another member acted as leader.
 
@@ -33,15 +43,16 @@ def rehearse(
     """
     plain = replace(config, election=kind, elections=(), seeds=(), expect=0, state=DISK if config.state else "")
     for seed in range(1, count + 1):
-        yield _takeover(plain, members, how, delay_s, seed)
+        yield _takeover(plain, members, how, on, seed)
 
 
-def _takeover(config: NodeConfig, members: Sequence[str], how: How, delay_s: float, seed: int) -> float:
-    cluster = Cluster(members, delay=delay_s, seed=seed, like=config)
+def _takeover(config: NodeConfig, members: Sequence[str], how: How, on: Machine, seed: int) -> float:
+    cluster = Cluster(members, delay=on.delay_s, jitter=on.step_s, seed=seed, like=config)
     cluster.run_until_leader(within="10min")
     cluster.run_for(SETTLED_S + SPREAD_S * Random(seed).random())
     lost = cluster.run_until_leader(within="10min")
     rest = [name for name in cluster.names if name != lost]
+    cluster.sim.disk_delay = seconds(Random(f"disk {seed}").uniform(on.disk_s / 2, on.disk_s))
     began = cluster.now_s
     match how:
         case "resign":

@@ -1,8 +1,8 @@
 """Real stores from Debian's packages, each alone on a loopback port of its own and in a temporary folder.
 
 A server that refuses to run as root runs as its package's user.  It can be killed, paused and started again on the
-same data; leaving the context ends it.  It does not wait for its disk: what a killed process wrote is in the kernel,
-and whole machines do not fail here.
+same data; leaving the context ends it.  It does not wait for its disk, but for etcd, which has no setting for that:
+what a killed process wrote is in the kernel, and whole machines do not fail here.
 """
 
 import os
@@ -134,7 +134,7 @@ class Server:
             "-cp",
             CLASSPATH,
             f"-Dzookeeper.log.dir={folder}",
-            "-Dzookeeper.fsync.warningthresholdms=9999",
+            "-Dzookeeper.forceSync=no",
         ]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         return ["java", *words, "-Dzookeeper.root.logger=WARN,CONSOLE", main, f"{folder}/zoo.cfg"]

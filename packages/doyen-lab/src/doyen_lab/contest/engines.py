@@ -58,51 +58,72 @@ class Figures(Struct, frozen=True):
         return _median(self.stops_s)
 
 
+class Failed(Struct, frozen=True):
+    """One way to elect that could not be measured, and why."""
+
+    store: str
+    how: str
+    why: str
+
+
 class Contest(Struct, frozen=True):
     """All that was measured."""
 
     figures: list[Figures]
+    failed: list[Failed]
     skipped: dict[str, str]
     limit_s: float
     sooner_after_a_kill: dict[str, float]  # By store: the recipe's time by doyen's; the aim is 5.
     cost_of_a_stop: dict[str, float | None]  # By store: takeover × requests/s, doyen's by the recipe's; the aim is 1.
-    holds: bool  # All that could be measured keeps both aims, and nothing overlapped.
+    holds: bool  # All was measured but what is skipped, it keeps both aims, and nothing overlapped.
 
 
-class _Member:
+class Member:
     """One process, and when it said that it acts."""
 
-    def __init__(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        self.name = name
+    def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
+        self.name, self._log = name, log
         self.acts: list[float] = []
         self.acting = False
         self.waits = False  # It has said that it can take over.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
+        with open(log, "wb") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+            )
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self._process.stdout
         with self._process.stdout as lines:
             for line in lines:
-                if line.startswith("{"):
-                    said = json.loads(line)
-                    self.waits = True
-                    self.acting = said["event"] == "acts"
-                    at = said["clock"] / 1e9
-                else:  # etcdctl says its key and its proposal once it leads.
-                    self.acting, at = True, boottime()
-                if self.acting:
-                    self.acts.append(at)
+                self.hear(line)
+
+    def hear(self, line: str) -> None:
+        """Note one line of its output."""
+        if not line.startswith("{"):  # etcdctl says its key and its proposal once it leads.
+            self.acting = True
+            self.acts.append(boottime())
+            return
+        said = json.loads(line)
+        self.waits = True  # A candidate may say so after it began to act: another thread of it looks.
+        if said["event"] != "candidate":
+            self.acting = said["event"] == "acts"
+            self.acts += [said["clock"] / 1e9] * self.acting
 
     def signal(self, number: int) -> None:
         os.kill(self._process.pid, number)
+
+    def last_words(self) -> str:
+        """Return the last line of a process that has ended by itself; an empty text while it runs."""
+        if self._process.poll() is None:
+            return ""
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return f"{self.name} has ended: {lines[-1] if lines else 'it said nothing'}"
 
     def end(self) -> None:
         if self._process.poll() is None:
@@ -110,48 +131,54 @@ class _Member:
         self._process.wait()
 
 
-class _Group:
+class Group:
     """Three members on one store."""
 
-    def __init__(self, kind: str, how: str, url: str, folder: str) -> None:
-        self._kind, self._how, self._url = kind, how, url
-        self._environment = os.environ | {"DOYEN_RUNTIME_DIR": folder}
+    def __init__(self, how: str, url: str, folder: str) -> None:
+        self._how, self._url = how, url
+        self._folder = Path(folder)
+        self._environment = os.environ | {"DOYEN_RUNTIME_DIR": folder, "ETCDCTL_API": "3"}
         self.members = {name: self._start(name) for name in MEMBERS}
 
-    def _start(self, name: str) -> _Member:
+    def _start(self, name: str) -> Member:
         host = self._url.rpartition("@")[2].split("//")[-1].split("/")[0]
         commands = {
             "kazoo Election": [sys.executable, str(HERE / "kazoo_member.py"), name, host],
             "etcdctl elect": ["etcdctl", f"--endpoints={host}", "elect", "contest", name],
         }
         usual = [sys.executable, str(HERE / "engine_member.py"), self._how, name, self._url]
-        environment = self._environment | {"ETCDCTL_API": "3"}
-        return _Member(name, commands.get(self._how, usual), environment)
+        log = self._folder / f"{name}.log"
+        return Member(name, commands.get(self._how, usual), self._environment, log)
 
-    def leader(self, limit_s: float) -> _Member | None:
+    def leader(self) -> Member:
         """Return who acts, once somebody does."""
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + FIRST_S
         while time.monotonic() < deadline:
             acting = [member for member in self.members.values() if member.acting]
             if acting:
                 return acting[0]
+            if all(member.last_words() for member in self.members.values()):
+                raise self._failure("nobody leads")
             time.sleep(0.005)
-        return None
+        raise self._failure(f"nobody led within {FIRST_S:.0f} s")
+
+    def _failure(self, what: str) -> TransportError:
+        """Return the error, with the last words of members that have ended."""
+        words = [said for member in self.members.values() if (said := member.last_words())]
+        return TransportError("; ".join([what, *words]))
 
     def wait(self) -> None:
         """Wait until each member leads or can take over; members are started anew, and a busy machine starts slowly."""
         deadline = time.monotonic() + FIRST_S
         while self._how != SILENT and not all(member.waits for member in self.members.values()):
             if time.monotonic() > deadline:
-                raise TransportError(f"{self._how} on {self._kind}: not all have joined within {FIRST_S:.0f} s")
+                raise self._failure(f"not all have joined within {FIRST_S:.0f} s")
             time.sleep(0.02)
         time.sleep(2)
 
     def lose(self, number: int, limit_s: float) -> float | None:
         """Send the leader that signal; return how long nobody acts, and replace it afterwards."""
-        lost = self.leader(FIRST_S)
-        if lost is None:
-            raise TransportError(f"{self._how} on {self._kind}: nobody led within {FIRST_S:.0f} s")
+        lost = self.leader()
         at = boottime()
         lost.signal(number)
         others = {name: member for name, member in self.members.items() if member is not lost}
@@ -173,37 +200,43 @@ def contest(
     kinds: tuple[str, ...], *, trials: int, idle_s: float, limit_s: float, on_step: Callable[[str], None]
 ) -> Contest:
     """Measure doyen and the recipe on each of these stores."""
-    figures, skipped = [], {}
+    figures: list[Figures] = []
+    failed: list[Failed] = []
+    skipped = {}
     for kind in kinds:
         if reason := missing(kind):
             skipped[kind] = reason
             continue
         for how in (OURS, NO_WILL, RECIPES[kind]):
             on_step(f"{kind}: {how}")
-            figures.append(_measure(kind, how, trials, idle_s, limit_s))
-    return judged(figures, skipped, limit_s)
+            try:
+                figures.append(measure(kind, how, trials, idle_s, limit_s))
+            except (TransportError, OSError) as error:  # The others are measured all the same.
+                failed.append(Failed(kind, how, str(error)))
+    return judged(figures, failed, skipped, limit_s)
 
 
-def judged(figures: list[Figures], skipped: dict[str, str], limit_s: float) -> Contest:
+def judged(figures: list[Figures], failed: list[Failed], skipped: dict[str, str], limit_s: float) -> Contest:
     """Compare doyen with the recipe on each store; what did not come within the limit counts as the limit."""
     by = {(found.store, found.how): found for found in figures}
-    pairs = {store: (by[store, OURS], by[store, RECIPES[store]]) for store, how in by if how == OURS}
+    measured = [store for store, how in by if how == OURS and (store, RECIPES[store]) in by]
+    pairs = {store: (by[store, OURS], by[store, RECIPES[store]]) for store in measured}
     sooner = {store: (recipe.kill_s or limit_s) / (ours.kill_s or limit_s) for store, (ours, recipe) in pairs.items()}
     cost: dict[str, float | None] = {}
     for store, (ours, recipe) in pairs.items():
         theirs = (recipe.stop_s or limit_s) * recipe.requests_per_s
         cost[store] = (ours.stop_s or limit_s) * ours.requests_per_s / theirs if theirs else None
     kept = all(value >= SOONER for value in sooner.values()) and all((value or 0) <= 1 for value in cost.values())
-    return Contest(figures, skipped, limit_s, sooner, cost, kept and not any(found.overlaps for found in figures))
+    holds = kept and not failed and not any(found.overlaps for found in figures)
+    return Contest(figures, failed, skipped, limit_s, sooner, cost, holds)
 
 
-def _measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) -> Figures:
+def measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) -> Figures:
     with running(kind) as server, tempfile.TemporaryDirectory(prefix="doyen-contest-") as folder:
         relay = Relay(server.port)
-        group = _Group(kind, how, server.url.replace(str(server.port), str(relay.port)), folder)
+        group = Group(how, server.url.replace(str(server.port), str(relay.port)), folder)
         try:
-            if group.leader(FIRST_S) is None:
-                raise TransportError(f"{how} on {kind}: nobody led within {FIRST_S:.0f} s")
+            group.leader()
             group.wait()
             before = relay.asked
             time.sleep(idle_s)

@@ -32,6 +32,8 @@ def _print(result: Contest) -> None:
         killed = _seconds(found.kill_s, result.limit_s)
         row = f"{found.store:11} {found.how:15} {killed:>9} {stopped:>9} {found.requests_per_s:>11.2f} {product:>21}"
         click.echo(f"  {row}")
+    for lost in result.failed:
+        click.echo(f"  {lost.store:11} {lost.how:15} failed: {lost.why}")
     for store, ratio in result.sooner_after_a_kill.items():
         cost = result.cost_of_a_stop[store]
         share = "the recipe asks nothing" if cost is None else f"{cost:.2f} of the recipe's takeover × requests/s"
