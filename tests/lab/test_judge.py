@@ -1,13 +1,20 @@
 """The judge: what it must object to, and what it must let pass.  Histories are written by hand, in milliseconds."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from doyen.core.clock import ms
+from doyen.sim.links import Links, Shape, cuts_of
+from doyen_lab.proving.combination import find_combination
 from doyen_lab.proving.history import Life, Record
 from doyen_lab.proving.judge import CHECKS, Expectation, Truth, Verdict, judge, together
+from doyen_lab.proving.reach import note_links, note_overheard
+from doyen_lab.proving.running import Running
 
 QUORUM = Expectation(strong=True, voter_count=3, lease=ms(1000))
 WEAK = Expectation(strong=False, voter_count=3)
@@ -91,6 +98,60 @@ def test_who_relays_nothing_owes_a_leader_to_each_that_listens() -> None:
     assert judged(WEAK, both[0], truths=(heard,)).violations == (
         "nobody whom one hears acted, of {n1#1, n2#1}, after a fault",
     )
+
+
+def test_in_a_longer_chain_two_of_a_weak_election_may_act_but_not_nobody_nor_two_once_it_has_healed() -> None:
+    """n0 and n2 neither hear each other nor have a neighbour in common (decision 98)."""
+    chain = truth(0, "n0 n1 n2", settled=400)
+    stretched = replace(chain, stretched=chain.regions)
+    both = (acts(life("n0"), 1, 0, 4990), acts(life("n2"), 1, 0, 4990))
+    assert not judged(WEAK, *both, truths=(chain,), end=5000).holds
+    assert judged(WEAK, *both, truths=(stretched,), end=5000).violations == ()
+    assert judged(WEAK, life("n0"), truths=(stretched,), end=5000).violations == (
+        "nobody acted in {n0#1, n1#1, n2#1} for 4.5 s, after a fault",
+    )
+    healed = judged(WEAK, *both, truths=(stretched, truth(2000, "n0 n1 n2")), end=5000)
+    assert healed.violations == ("two acted at once in {n0#1, n1#1, n2#1} for 2480 ms, settled, after a fault",)
+
+
+def test_who_hears_anothers_leader_need_not_have_its_own_but_somebody_must_act_there() -> None:
+    """n0 is not heard, and hears n1 and n2 (decision 98)."""
+    apart = truth(0, "n0", "n1 n2")
+    overheard = replace(apart, overheard={apart.regions[0]: apart.regions[1]})
+    one = acts(life("n1"), 2, 400, 4990)
+    assert judged(WEAK, one, truths=(apart,), end=5000).violations == (
+        "nobody acted in {n0#1} for 4.5 s, after a fault",
+    )
+    assert judged(WEAK, one, truths=(overheard,), end=5000).violations == ()
+    assert len(judged(WEAK, life("n1"), truths=(overheard,), end=5000).violations) == 2
+
+
+def test_only_who_is_heard_by_a_region_is_overheard() -> None:
+    nodes = [Running(life(f"n{i}"), i, cast(Any, None), Path()) for i in range(3)]
+    noted = replace(truth(0, "n0", "n1 n2"), overheard={})
+    note_overheard(noted, Links(nodes, lambda a, b: a is b or a.index > 0))
+    assert noted.overheard == {frozenset({"n0#1"}): frozenset({"n1#1", "n2#1"})}
+
+
+@pytest.mark.parametrize(
+    ("election", "shape", "two_may"),
+    [
+        ("hybrid", "chain", True),
+        ("hybrid", "star", False),
+        ("hybrid", "one-way-star", False),
+        ("pole", "chain", False),
+        ("announce", "chain", False),
+    ],
+)
+def test_where_two_may_act_is_a_matter_of_the_promise_and_of_the_links(
+    election: str, shape: Shape, two_may: bool
+) -> None:
+    nodes = [Running(life(f"n{i}"), i, cast(Any, None), Path()) for i in range(5)]
+    cut = set(cuts_of(shape, nodes, nodes[2], Random(1).random))
+    links = Links(nodes, lambda a, b: (a, b) not in cut)
+    noted = truth(0, "n0 n1 n2 n3 n4")
+    note_links(noted, links, links, [f"n{i}" for i in range(5)], find_combination(election))
+    assert noted.stretched == (noted.regions if two_may else ())
 
 
 def test_two_leaders_of_one_term_are_caught_although_they_never_met() -> None:

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.ids import Incarnation
+from doyen.core.link import LinkBroken
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
@@ -505,6 +507,19 @@ def test_who_slept_through_a_suspicion_gives_it_time(out: RecordingOut) -> None:
     assert status(machine, B)[0] is Status.SUSPECTED
     assert out.take() == [SetTimer(SuspicionExpires(B, 1), at=late + PERIOD)]
     machine.on_timer(SuspicionExpires(B, 1), late + PERIOD)
+    assert status(machine, B)[0] is Status.FAILED
+
+
+def test_who_slept_gives_a_member_whose_host_says_that_it_is_gone_no_longer_than_an_ack_takes(
+    out: RecordingOut,
+) -> None:
+    machine = member(out, FULL)
+    machine.on_link_broken(LinkBroken(B, Incarnation(1), gone=True), 0)
+    out.take()
+    late = FULL.ack_timeout + seconds(1)
+    machine.on_timer(SuspicionExpires(B, 1), late)
+    assert out.take() == [SetTimer(SuspicionExpires(B, 1), at=late + FULL.ack_timeout)]
+    machine.on_timer(SuspicionExpires(B, 1), late + FULL.ack_timeout)
     assert status(machine, B)[0] is Status.FAILED
 
 

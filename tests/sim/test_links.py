@@ -31,6 +31,15 @@ def test_reach_need_not_be_transitive() -> None:
     assert [chain.linked(node) for node in "abc"] == [["a", "b"], ["a", "b", "c"], ["b", "c", "d"]]
 
 
+def test_one_relay_is_enough_in_a_star_and_not_in_a_chain_nor_where_a_link_leaves_one_way() -> None:
+    shapes: list[Shape] = ["star", "one-way-star", "chain"]
+    assert [links_of(shape).is_close(FIVE) for shape in shapes] == [True, True, False]
+    assert links_of("chain").is_close("bcd") is False  # b and d have neighbours outside.
+    cut = {(a, b) for a in FIVE for b in FIVE if (a == "e") != (b == "e")}
+    assert Links(FIVE, lambda a, b: (a, b) not in cut).is_close("abcd")
+    assert not Links(FIVE, lambda a, b: (a, b) not in cut - {("e", "a")}).is_close("abcd")
+
+
 def test_the_last_of_a_one_way_star_is_heard_by_all_and_hears_the_hub_alone() -> None:
     cut = cuts_of("one-way-star", FIVE, "c", Random(1).random)
     assert not [pair for pair in cut if pair[0] == "e"]

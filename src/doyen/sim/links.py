@@ -44,6 +44,13 @@ class Links(Generic[N]):
             found.append([node for node in self.nodes if node in component])
         return found
 
+    def is_close(self, part: Collection[N]) -> bool:
+        """Return whether one relay is enough among them, as for pings, and no link leaves them one way."""
+        near = {node: set(self.linked(node, part)) for node in part}
+        outside = [node for node in self.nodes if node not in near]
+        crosses = any(self.reaches(a, b) or self.reaches(b, a) for a in part for b in outside)
+        return not crosses and all(near[a] & near[b] for a in part for b in part)
+
     def quorum_connected(self, voters: Collection[N], is_majority: Callable[[Collection[N]], bool]) -> list[N]:
         """Return the voters that have two-way links to a majority of the voters, themselves included."""
         there = [node for node in self.nodes if node in voters]

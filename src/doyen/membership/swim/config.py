@@ -126,9 +126,9 @@ class SwimConfig(Config, frozen=True, kw_only=True):
         return cls(
             period=seconds(2),
             ack_timeout=ms(200),
-            suspicion_timeout=seconds(2),
+            suspicion_timeout=ms(1750),
             suspicion_max_mult=3.0,
-            beat_interval=ms(1250),
+            beat_interval=seconds(1),
             watch_timeout=ms(500),
         ).attentive()
 

@@ -419,7 +419,7 @@ class Swim(Membership):
             self.config.lifeguard and late > self.config.ack_timeout
         ):  # This node slept: a refutation may be in its socket.
             self.health.note_lateness(late)
-            self._out.set_timer(timer, self._suspicions.postpone(timer.node, late + self.config.period))
+            self._out.set_timer(timer, self._suspicions.postpone(timer.node, late))
             return
         self._put(timer.node, Incarnation(timer.incarnation), Word.FAILED, None, now)
 

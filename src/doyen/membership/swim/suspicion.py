@@ -28,6 +28,7 @@ class Suspicion(Struct):
     confirmations_wanted: int
     accusers: set[NodeId]
     rechecked: bool = False  # This node pings the suspect again and again.
+    hastened: bool = False  # Its host has said that the process is gone (decision 25).
 
 
 class Suspicions:
@@ -69,7 +70,7 @@ class Suspicions:
         found = self.by_node.get(node)
         if found is None or not life <= found.incarnation < life + LIFE_MAX or found.deadline <= deadline:
             return None
-        found.deadline = deadline
+        found.deadline, found.hastened = deadline, True
         return SuspicionExpires(node, Incarnation(found.incarnation))
 
     def end(self, node: NodeId) -> None:
@@ -79,9 +80,10 @@ class Suspicions:
         found = self.by_node.get(node)
         return found is not None and found.incarnation == incarnation and now >= found.deadline
 
-    def postpone(self, node: NodeId, by: Duration) -> Instant:
-        """Give the suspect the time back for which this node itself slept."""
-        found = self.by_node[node]
+    def postpone(self, node: NodeId, slept: Duration) -> Instant:
+        """Give the suspect the time back for which this node slept, and time to refute: as its first answer had."""
+        found, config = self.by_node[node], self._config
+        by = slept + (config.ack_timeout if found.hastened else config.period)
         found.since += by
         found.deadline += by
         return found.deadline

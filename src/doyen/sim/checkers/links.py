@@ -118,19 +118,11 @@ class PartsAgree(_OnceLinksRest):
         return world.sort == "weak" and is_exact(world) and not isinstance(world.table, AnnounceConfig)
 
     def judge(self, since_s: float) -> None:
-        for region in filter(self._is_close, self.world.regions()):
+        for region in filter(self.world.links().is_close, self.world.regions()):
             self.looked += 1
             reason = self.world.disagreement(region)
             if reason is not None:
                 self.fail(f"{since_s:.3f} s after the links changed: {reason}")
-
-    def _is_close(self, region: list[SimNode]) -> bool:
-        """Return whether one relay is enough among them, as for pings, and no link crosses their border one way."""
-        links, reaches = self.world.links(), self.world.network.reaches
-        near = {node: set(links.linked(node, region)) for node in region}
-        outside = [node for node in links.nodes if node not in near]
-        crosses = any(reaches(a.index, b.index) or reaches(b.index, a.index) for a in region for b in outside)
-        return not crosses and all(near[a] & near[b] for a in region for b in region)
 
 
 class HeardByEach(_OnceLinksRest):

@@ -57,6 +57,11 @@ class Combination(Struct, frozen=True, kw_only=True, dict=True):
         return self.config(["n0"]).membership_kind() is None and not self.kind.needs.voters
 
     @property
+    def relays(self) -> bool:
+        """Return whether it is a weak election whose members ask each other through a third."""
+        return self.promise.sort == "weak" and not self.multicast
+
+    @property
     def numbers_agree(self) -> bool:
         """Return whether all name the same term; in announce-listen its number is a label and may differ."""
         return not self.multicast

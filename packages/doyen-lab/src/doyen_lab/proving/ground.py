@@ -23,7 +23,7 @@ from doyen_lab.proving.disks import SmallDisks
 from doyen_lab.proving.evidence import Host, hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record
 from doyen_lab.proving.judge import Truth
-from doyen_lab.proving.reach import is_clear, note_links, regions_of
+from doyen_lab.proving.reach import is_clear, note_links, note_overheard, regions_of
 from doyen_lab.proving.running import Running, process_state
 from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
 from doyen_lab.switch import Link, Loopback, Switch
@@ -374,7 +374,10 @@ class Ground:
             why=why,
             quiet=self.quiet and quiet,
             settled_at={},
+            overheard={},
         )
+        if self.combination.relays:
+            note_overheard(truth, links)
         if not is_clear(possible, one_way_too=self.combination.multicast):
             note_links(truth, links, possible, self.voters, self.combination)
         self.truths.append(truth)

@@ -27,6 +27,14 @@ def is_clear(links: Links[Running], *, one_way_too: bool) -> bool:
     )
 
 
+def note_overheard(truth: Truth, links: Links[Running]) -> None:
+    """Note whom a region hears that does not hear it: of a weak election it may follow a leader there."""
+    for part in links.components():
+        heard = lives_of(a for a in links.nodes if a not in part and any(links.reaches(a, b) for b in part))
+        if heard:
+            truth.overheard[lives_of(part)] = heard
+
+
 def note_links(
     truth: Truth,
     links: Links[Running],
@@ -34,10 +42,15 @@ def note_links(
     voters: Collection[str],
     combination: Combination,
 ) -> None:
-    """Note what is owed where links are cut one by one: a ring owes nothing, and announcements are not relayed."""
+    """Note what is owed where links are cut one by one.
+
+    A ring owes nothing, announcements are not relayed, and what members ask for each other is relayed once.
+    """
     voting = [running for running in possible.nodes if running.life.label in voters]
     connected = possible.quorum_connected(voting, lambda nodes: 2 * len(nodes) > len(voters))
     truth.minority = lives_of(running for running in possible.nodes if running not in connected)
     if combination.multicast:
         truth.earshots = tuple(lives_of(a for a in links.nodes if a is b or links.reaches(a, b)) for b in links.nodes)
+    elif combination.relays:
+        truth.stretched = tuple(lives_of(part) for part in links.components() if not links.is_close(part))
     truth.quiet = truth.quiet and not combination.timed

@@ -127,14 +127,22 @@ async def one_way_cut(ground: Ground) -> None:
         before = ground.refused_of(leader)
         at = ground.mute(leader, hears=hears)
         if ground.combination.multicast and not hears:
-            # All hear it, and it need hear nobody: in announce-listen it leads on, also when one more joins.
+            # All hear it, and it need hear nobody: in announce-listen it leads on.  One that joins now does not believe
+            # it, as it cannot echo, and may act; the others follow their leader all the same (decision 86).
+            await hold(2)
+            ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and no longer leads")
             ground.quiet = False
             newcomer = next(label for label in ground.labels if label != leader)
             await ground.kill(newcomer)
             await ground.start(newcomer)
             ground.quiet = True
             await hold(2)
-            ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and no longer leads")
+            knew = [str(running.life) for label, running in ground.running.items() if label != newcomer]
+            found = ground.leader_of(knew)
+            ground.check(
+                found is not None and found.label == leader,
+                f"{leader} was heard by those who knew it, and is not named",
+            )
         else:
             await ground.succeeded(leader, at)
         await hold()
