@@ -122,7 +122,9 @@ class ChurnSetting(Config, frozen=True, kw_only=True):
     trace: Annotated[str, Doc("Views from this membership trace; its nodes, places and drop replace those given.")] = ""
     handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
     handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
-    gossip: Annotated[Gossip, Doc("Which messages of the membership carry news: all, or acks alone.")] = "all"
+    gossip: Annotated[
+        Gossip, Doc("What carries the membership's news: all messages; acks alone; private: nothing says who failed.")
+    ] = "all"
     confirmed: Annotated[bool, Doc("A tentative leader is confirmed; if not, as printed, it stands as it is.")] = True
     warmup_s: Annotated[Hour, Doc("How long membership runs before the election begins.")] = 60.0
     notify_retries: Annotated[int, Doc("NOTIFYLEADERs repeated before everybody is asked anew; 0: as printed.")] = 3
