@@ -4,6 +4,8 @@ from functools import partial
 from statistics import median
 from typing import Final
 
+from msgspec.structs import replace
+
 from doyen.sim.runs import Figure
 from doyen_papers.papers.cells import cell, curve, difference, paired, paired_gain, paired_ratio
 from doyen_papers.papers.ctol.cells import (
@@ -27,6 +29,10 @@ BY_SIZE: Final[Axis] = tuple((f"N={size}", float(size), Point(size=size)) for si
 X_LABELS: Final = {id(BY_GROUND): "1 grid, 2 random, 3 cluster", id(BY_DROP): "drop per hop", id(BY_SIZE): "nodes N"}
 BY_ACKS: Final = Point(drop=DROPS[-1], gossip="acks")  # As the authors' Medley sends news.
 BY_THEN: Final = Point(drop=DROPS[-1], warmup=LATE_S)  # Suspicions have added up.
+EVENLY: Final = ", LEADER repeated evenly"
+BY_PACE: Final[Axis] = tuple(
+    (where, drop, Point(drop=drop, evenly=True)) for where, drop, _ in BY_DROP if drop in DROPS[-2:]
+)
 SLOWER: Final = {"optimistic": "base", "hybrid": "preferred"}
 
 
@@ -94,6 +100,11 @@ def _completion(axis: Axis, results: Results) -> Outcome:
         for variant in HASTY:
             final = results[elections(point)]
             cells.append(cell(f"{where}: {variant}, finally", final, f"{variant}: completion_final", unit="s"))
+    for where, _, point in BY_PACE if axis is BY_DROP else ():
+        for variant in HASTY:
+            for how in ("", AS_PRINTED):
+                one = _gain(where, point, variant, how, results)
+                cells.append(replace(one, where=one.where + EVENLY))
     for variant in VARIANTS if axis is not BY_GROUND else ():
         first, last = (of(results, axis[i][2], variant, "completion") for i in (0, -1))
         cells.append(difference(f"{variant}: last - first", last, first))
@@ -165,6 +176,7 @@ AXES: Final = (BY_GROUND, BY_DROP, BY_SIZE)
 MADE: Final[dict[str, Made]] = {
     **{f"fig{3 + i}": (tasks_of(axis), partial(_bytes, axis)) for i, axis in enumerate(AXES)},
     **{f"fig{6 + i}": (tasks_of(axis), partial(_completion, axis)) for i, axis in enumerate(AXES)},
+    "fig7": (tasks_of((*BY_DROP, *BY_PACE)), partial(_completion, BY_DROP)),
     "fig9": ((*tasks_of(BY_DROP), elections(BY_ACKS)), _changes),
     "fig10": ((*tasks_of(BY_DROP), elections(BY_THEN)), _health),
     "fig11": (tasks_of(BY_DROP), _hash),

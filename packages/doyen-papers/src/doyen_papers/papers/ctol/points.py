@@ -36,6 +36,7 @@ class Point(Struct, frozen=True, kw_only=True):
     gossip: Gossip = "all"
     seconds: float = VIEWS_S
     warmup: float = WARMUP_S
+    evenly: bool = False  #: LEADER is repeated at one pace.
 
     @property
     def c(self) -> int:
