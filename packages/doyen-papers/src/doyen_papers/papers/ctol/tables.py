@@ -80,9 +80,11 @@ def _theorem_4(results: Results) -> Outcome:
 
 
 def _long(point: Point, gossip: Gossip) -> Task:
-    """Return the task of five minutes; more of them where c is small, and its growth with N is to be shown."""
+    """Return the task of five minutes; more of them where c is small, most where its growth with N is to be shown."""
     made = statistics(replace(point, seconds=LONG_S, gossip=gossip))
-    return replace(made, runs_max=8) if gossip == "private" and point.size <= 64 else made
+    if gossip != "private" or point.size > 64:
+        return made
+    return replace(made, runs_max=8 if point.size == 49 else 24)
 
 
 GOSSIPS: Final[dict[Gossip, str]] = {
