@@ -216,6 +216,7 @@ def test_every_option_of_the_study_bites(trace: str) -> None:
         assert run(1, **(base | {name: value})).trace_hash != plain, name
     untested = {option.name for option in options(ChurnSetting)} - changes.keys()
     assert untested == {
+        "evenly",  # tests/papers/test_ctol.py
         "exclusion",
         "handicap_form",
         "notify_retries",

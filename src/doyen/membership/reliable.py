@@ -40,10 +40,14 @@ class CopiesAreSent(Struct, frozen=True, gc=False):
 class ReliableMulticast:
     """The message that is published, the members that were notified, and those that owe an acknowledgement."""
 
-    __slots__ = ("_interval", "_message", "_out", "_presence", "_running", "_told", "_waiting", "number", "round_count")
+    __slots__ = (
+        "_interval", "_message", "_out", "_presence", "_running", "_told", "_waiting", "even_rounds", "number",
+        "round_count",
+    )  # fmt: skip
 
     def __init__(self, out: Out, interval: Duration, presence: Callable[[NodeId], Presence]) -> None:
         self._out, self._interval, self._presence = out, interval, presence
+        self.even_rounds = EVEN_ROUNDS  # A study may have more of them.
         self.number = 0  # Of the message being published; acks carry it.
         self.round_count = 0  # How often that was repeated so far: a measure of loss.
         self._message: Any = None
@@ -97,7 +101,7 @@ class ReliableMulticast:
                 self._out.send(node, self._message)
         self._running = bool(self._waiting)
         if self._running:
-            wait = int(self._interval * 1.5 ** max(0, min(timer.round_no - EVEN_ROUNDS, 40)))
+            wait = int(self._interval * 1.5 ** max(0, min(timer.round_no - self.even_rounds, 40)))
             self._out.set_timer(CopiesAreSent(self.number, timer.round_no + 1), now + min(wait, RESEND_MAX))
 
     @property

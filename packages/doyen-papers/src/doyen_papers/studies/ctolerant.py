@@ -43,6 +43,7 @@ from doyen.election.churn.messages import LeaderHeld, NotifyLeader, Query, Recor
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
+from doyen.membership.reliable import ReliableMulticast
 from doyen.sim.engine import Traffic
 from doyen.sim.node import SimNode
 from doyen.sim.runs import Figure, figure, run_many, undisturbed
@@ -122,7 +123,12 @@ class ChurnSetting(Config, frozen=True, kw_only=True):
     trace: Annotated[str, Doc("Views from this membership trace; its nodes, places and drop replace those given.")] = ""
     handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
     handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
-    gossip: Annotated[Gossip, Doc("Which messages of the membership carry news: all, or acks alone.")] = "all"
+    gossip: Annotated[
+        Gossip, Doc("What carries the membership's news: all messages; acks alone; private: nothing says who failed.")
+    ] = "all"
+    evenly: Annotated[bool, Doc("LEADER is repeated every TIMEOUT; if not, after twelve times ever more slowly.")] = (
+        False
+    )
     confirmed: Annotated[bool, Doc("A tentative leader is confirmed; if not, as printed, it stands as it is.")] = True
     warmup_s: Annotated[Hour, Doc("How long membership runs before the election begins.")] = 60.0
     notify_retries: Annotated[int, Doc("NOTIFYLEADERs repeated before everybody is asked anew; 0: as printed.")] = 3
@@ -474,8 +480,11 @@ class Experiment:
         if self.setting.variant == "local":
             host.add(CHANNEL, lambda port: Local(node.name, port))
         else:
-            machine = CTolerant if self.setting.confirmed else PrintedCTolerant
-            host.add(
-                CHANNEL,
-                lambda port: machine(node.name, node.incarnation, self.config, port, node.rng(CHANNEL), durable=False),
-            )
+            host.add(CHANNEL, partial(self._elector, node))
+
+    def _elector(self, node: SimNode, port: Out) -> CTolerant:
+        kind = CTolerant if self.setting.confirmed else PrintedCTolerant
+        made = kind(node.name, node.incarnation, self.config, port, node.rng(CHANNEL), durable=False)
+        if self.setting.evenly and isinstance(made.multicast, ReliableMulticast):
+            made.multicast.even_rounds = HORIZON // self.config.resend_interval
+        return made

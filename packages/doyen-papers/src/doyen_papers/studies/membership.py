@@ -232,7 +232,9 @@ def builder(config: MemberConfig, *, seeds: Sequence[Address] = ()) -> Build:
     return build
 
 
-def _handicapped(setting: MembershipSetting, build: Build) -> Build:
+def handicapped(setting: MembershipSetting, build: Build) -> Build:
+    """Return what builds the same machines, where the lowest hashes lose more."""
+
     def build_handicapped(group: Group, node: SimNode, out: Out) -> Any:
         worse = handicaps([other.name for other in group.sim.nodes], setting.drop)
         return build(group, node, HandicapOut(out, node, worse, setting.handicap_form, setting.protocol))
@@ -248,7 +250,7 @@ def simulate(setting: MembershipSetting, seed: int, *, trace: Trace | None = Non
     build = builder(setting.config())
     group = Group(
         setting.nodes,
-        _handicapped(setting, build) if setting.handicap else build,
+        handicapped(setting, build) if setting.handicap else build,
         seed=seed,
         network=network,
         topology=setting.topology,

@@ -109,6 +109,7 @@ class SpanningSetting(Struct, frozen=True, kw_only=True):
     unaided: bool = False  # No failure detector: whatever is wrong, the machines find out by themselves.
     durable: bool = False  # The highest sequence that a node has seen survives its failure.
     unstable: bool = False  # [MADM §6.2.4] Every initiator fails one hop after its EIM, but the highest.
+    unstable_max: int = 0  # How many of them do; 0: all.
 
     def __post_init__(self) -> None:
         known, edges = set(self.graph.nodes), {frozenset(edge) for edge in self.graph.edges}
@@ -207,6 +208,7 @@ class Experiment:
         self.declarations: dict[tuple[ElectionId, NodeId], Declaration] = {}
         self.cut: set[frozenset[NodeId]] = set()
         self.doomed: set[NodeId] = set()
+        self.fallen_count = 0
         self.settled_at: Instant = 0
         self._looking_at: Instant = -1
         self.nodes = {name: sim.add(name, self._setup) for name in setting.graph.nodes}
@@ -336,17 +338,22 @@ class Experiment:
         parents = self.parents.setdefault(election, {})
         if election.initiator == sender:
             parents.setdefault(sender, None)
-            if self.setting.unstable and sender not in self.doomed and sender != self.setting.graph.nodes[-1]:
+            if self._is_unstable() and sender not in self.doomed and sender != self.setting.graph.nodes[-1]:
                 self.doomed.add(sender)
                 self.sim.at(self.sim.now + UNIT, partial(self._fall, sender), f"{sender} is unstable")
         elif not isinstance(message, Eim):
             parents.setdefault(sender, receiver)
+
+    def _is_unstable(self) -> bool:
+        setting = self.setting
+        return setting.unstable and (not setting.unstable_max or self.fallen_count < setting.unstable_max)
 
     def _fall(self, name: NodeId) -> None:
         """Let a node fail if it still conducts, and no lower one does."""
         self.doomed.discard(name)
         machine = self.machine(name)
         if machine is not None and machine.electing and machine.election and machine.election.initiator == name:
+            self.fallen_count += 1
             self._apply(Failure("fail-node", (name,), 0.0))
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:

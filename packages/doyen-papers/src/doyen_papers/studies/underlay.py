@@ -15,7 +15,7 @@ from doyen.membership.medley.targets import Distance
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.dissemination import Post, payload_max
 from doyen.membership.swim.machine import Swim
-from doyen.membership.swim.messages import Ack, HelperAck
+from doyen.membership.swim.messages import Ack, HelperAck, Update, Updates, Word
 from doyen.membership.swim.roster import Acquaintances
 from doyen.sim.node import SimNode
 from doyen.sim.topology import Topology
@@ -23,8 +23,9 @@ from doyen.sim.topology import Topology
 Protocol = Literal["swim", "medley", "heartbeat"]
 MemberConfig = SwimConfig | MedleyConfig | HeartbeatConfig
 Handicap = Literal["acks", "traffic"]
-Gossip = Literal["all", "acks"]
+Gossip = Literal["all", "acks", "private"]
 
+ALIVE: Final = int(Word.ALIVE)
 MEMBERSHIP: Final = "membership"
 GROUP: Final = "sim"
 HANDICAPS: Final = (3.5, 3.0, 2.5, 2.0, 1.5)  # Times the drop rate, from the lowest hash on.
@@ -50,8 +51,8 @@ def member(
 ) -> Any:
     """Return a node's membership machine, of the protocol that the configuration belongs to."""
     more: dict[str, Any] = {"distance": hops_from(node, ground)} if isinstance(config, MedleyConfig) else {}
-    if gossip == "acks" and not isinstance(config, HeartbeatConfig):
-        more["post"] = AckPost
+    if gossip != "all" and not isinstance(config, HeartbeatConfig):
+        more["post"] = AckPost if gossip == "acks" else PrivatePost
     return _MACHINES[type(config)](
         node.name,
         config,
@@ -76,6 +77,15 @@ class AckPost(Post):
 
     def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
         self._out.send(address, kind(*head))
+
+
+class PrivatePost(Post):
+    """Keeps to itself whom its node suspects or holds for failed; that member alone is told, as ever."""
+
+    __slots__ = ()
+
+    def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
+        return tuple(update for update in super().load(kind, head, first) if update is first or update.word == ALIVE)
 
 
 def hops_from(node: SimNode, ground: Topology) -> Distance:

@@ -99,6 +99,7 @@ def elected(point: Point, seed: int) -> dict[str, float | None]:
             missing_max=str(point.c),
             exclusion=mode.exclusion,
             confirmed=mode.confirmed,
+            evenly=point.evenly,
         )
         run = simulate(setting, seed, stage=stage)
         row |= {f"{label}: {name}": getattr(run, name) for name in FIGURES} | {f"{label}: agreed": float(run.agreed)}

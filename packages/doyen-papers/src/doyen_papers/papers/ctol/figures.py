@@ -4,6 +4,8 @@ from functools import partial
 from statistics import median
 from typing import Final
 
+from msgspec.structs import replace
+
 from doyen.sim.runs import Figure
 from doyen_papers.papers.cells import cell, curve, difference, paired, paired_gain, paired_ratio
 from doyen_papers.papers.ctol.cells import (
@@ -16,7 +18,7 @@ from doyen_papers.papers.ctol.cells import (
     elections,
     straightness,
 )
-from doyen_papers.papers.ctol.points import DROPS, GROUNDS, POINTS, SIZES, Point
+from doyen_papers.papers.ctol.points import DROPS, GROUNDS, LATE_S, POINTS, SIZES, Point
 from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 
 Axis = tuple[tuple[str, float, Point], ...]  # (name of the place, x, point).
@@ -26,6 +28,11 @@ BY_DROP: Final[Axis] = tuple((f"drop {drop:g}".replace("0.", "."), drop, Point(d
 BY_SIZE: Final[Axis] = tuple((f"N={size}", float(size), Point(size=size)) for size in SIZES)
 X_LABELS: Final = {id(BY_GROUND): "1 grid, 2 random, 3 cluster", id(BY_DROP): "drop per hop", id(BY_SIZE): "nodes N"}
 BY_ACKS: Final = Point(drop=DROPS[-1], gossip="acks")  # As the authors' Medley sends news.
+BY_THEN: Final = Point(drop=DROPS[-1], warmup=LATE_S)  # Suspicions have added up.
+EVENLY: Final = ", LEADER repeated evenly"
+BY_PACE: Final[Axis] = tuple(
+    (where, drop, Point(drop=drop, evenly=True)) for where, drop, _ in BY_DROP if drop in DROPS[-2:]
+)
 SLOWER: Final = {"optimistic": "base", "hybrid": "preferred"}
 
 
@@ -93,23 +100,37 @@ def _completion(axis: Axis, results: Results) -> Outcome:
         for variant in HASTY:
             final = results[elections(point)]
             cells.append(cell(f"{where}: {variant}, finally", final, f"{variant}: completion_final", unit="s"))
+    for where, _, point in BY_PACE if axis is BY_DROP else ():
+        for variant in HASTY:
+            for how in ("", AS_PRINTED):
+                one = _gain(where, point, variant, how, results)
+                cells.append(replace(one, where=one.where + EVENLY))
     for variant in VARIANTS if axis is not BY_GROUND else ():
         first, last = (of(results, axis[i][2], variant, "completion") for i in (0, -1))
         cells.append(difference(f"{variant}: last - first", last, first))
     return Outcome(cells=cells, plot=plot)
 
 
+def _average(where: str, each: list[Measured]) -> Measured:
+    """Return the mean of independent cells, each counting once."""
+    known = [one for one in each if one.mean is not None and one.stderr is not None]
+    mean = sum(one.mean or 0.0 for one in known) / len(known) if known else None
+    error = sum((one.stderr or 0.0) ** 2 for one in known) ** 0.5 / len(known) if known else None
+    return Measured(where=where, mean=mean, stderr=error)
+
+
 def _headline(results: Results) -> Outcome:
     """The averages that the abstract and the summary quote: of all ten configurations, each counting once."""
     cells = []
+    for how in ("", AS_PRINTED):
+        of_bytes = (f"hybrid{how}: bytes", "base: bytes")
+        small = [results[elections(point)] for point in POINTS if point.drop == DROPS[0] and point.size <= 64]
+        each = [paired_ratio("", found, *of_bytes, less=1.0) for found in small]
+        cells.append(_average(f"hybrid / base - 1{how}, drop .05, average of five configurations", each))
     for variant in HASTY:
         for how in ("", AS_PRINTED):
             gains = [_gain("", point, variant, how, results) for point in POINTS]
-            known = [one for one in gains if one.mean is not None and one.stderr is not None]
-            mean = sum(one.mean or 0.0 for one in known) / len(known) if known else None
-            error = sum((one.stderr or 0.0) ** 2 for one in known) ** 0.5 / len(known) if known else None
-            where = f"gain of {variant}{how}, average of ten configurations"
-            cells.append(Measured(where=where, mean=mean, stderr=error))
+            cells.append(_average(f"gain of {variant}{how}, average of ten configurations", gains))
     return Outcome(cells=cells)
 
 
@@ -132,6 +153,12 @@ def _health(results: Results) -> Outcome:
             cells.append(paired(f"{where}: {variant} - base", found, ours, base))
             if drop in (DROPS[0], DROPS[-1]):
                 cells.append(paired_ratio(f"{where}: {variant} / base", found, ours, base))
+    late = results[elections(BY_THEN)]
+    after = f", after {LATE_S:g} s of warm-up"
+    for variant in PREFERRING:
+        where = f"drop .2: {variant} / base{after}"
+        cells.append(paired_ratio(where, late, f"{variant}: unhealthy_rank", "base: unhealthy_rank"))
+    cells.append(cell(f"drop .2: base{after}", late, "base: unhealthy_rank"))
     return Outcome(cells=cells, plot=plot)
 
 
@@ -149,8 +176,9 @@ AXES: Final = (BY_GROUND, BY_DROP, BY_SIZE)
 MADE: Final[dict[str, Made]] = {
     **{f"fig{3 + i}": (tasks_of(axis), partial(_bytes, axis)) for i, axis in enumerate(AXES)},
     **{f"fig{6 + i}": (tasks_of(axis), partial(_completion, axis)) for i, axis in enumerate(AXES)},
+    "fig7": (tasks_of((*BY_DROP, *BY_PACE)), partial(_completion, BY_DROP)),
     "fig9": ((*tasks_of(BY_DROP), elections(BY_ACKS)), _changes),
-    "fig10": (tasks_of(BY_DROP), _health),
+    "fig10": ((*tasks_of(BY_DROP), elections(BY_THEN)), _health),
     "fig11": (tasks_of(BY_DROP), _hash),
     "headline": (tuple(elections(point) for point in POINTS), _headline),
 }

@@ -23,10 +23,11 @@ GROUNDS: Final[tuple[Ground, ...]] = ("grid", "random", "cluster")
 WARMUP_S: Final = 10.0  # The authors' timing, of their elections' traces;
 VIEWS_S: Final = 20.0
 LONG_S: Final = 300.0  # and of Table I.
+LATE_S: Final = 120.0  # A longer warm-up, in which suspicions add up.
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One place of the evaluation; its traces last `seconds` after a warm-up."""
+    """One place of the evaluation; its traces last `seconds` after `warmup` of them."""
 
     topology: Ground = "random"
     size: int = 49
@@ -34,6 +35,8 @@ class Point(Struct, frozen=True, kw_only=True):
     handicap: bool = True
     gossip: Gossip = "all"
     seconds: float = VIEWS_S
+    warmup: float = WARMUP_S
+    evenly: bool = False  #: LEADER is repeated at one pace.
 
     @property
     def c(self) -> int:
@@ -55,7 +58,7 @@ def recorded(point: Point, seed: int) -> MemTrace:
         drop=point.drop,
         handicap=point.handicap,
         gossip=point.gossip,
-        warmup_s=WARMUP_S,
+        warmup_s=point.warmup,
         variant="local",
     )
     return record(setting, seed, duration_s=point.seconds)
@@ -63,14 +66,17 @@ def recorded(point: Point, seed: int) -> MemTrace:
 
 @cache
 def code() -> str:
-    """Return a digest of the code that runs depend on: protocols, simulator and studies."""
+    """Return a digest of the code that runs depend on: protocols, simulator, studies, and what runs them here.
+
+    What is made of the rows afterwards (figures, tables) is left out: another cell asks for no other run.
+    """
     root, digest = Path(doyen.__file__).parent, blake2b(digest_size=8)
     patterns = ("core/*.py", "membership/**/*.py", "election/churn/*.py", "sim/*.py")
     files = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     for path in (
         *files,
         *sorted(Path(studies.__file__).parent.glob("*.py")),
-        *sorted(Path(__file__).parent.glob("*.py")),
+        *(Path(__file__).parent / name for name in ("points.py", "cells.py")),
     ):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -80,10 +80,18 @@ def _theorem_4(results: Results) -> Outcome:
 
 
 def _long(point: Point, gossip: Gossip) -> Task:
-    return statistics(replace(point, seconds=LONG_S, gossip=gossip))
+    """Return the task of five minutes; more of them where c is small, most where its growth with N is to be shown."""
+    made = statistics(replace(point, seconds=LONG_S, gossip=gossip))
+    if gossip != "private" or point.size > 64:
+        return made
+    return replace(made, runs_max=8 if point.size == 49 else 24)
 
 
-GOSSIPS: Final[dict[Gossip, str]] = {"all": "", "acks": ", gossip on acks alone"}
+GOSSIPS: Final[dict[Gossip, str]] = {
+    "all": "",
+    "acks": ", gossip on acks alone",
+    "private": ", removals not gossiped",  # Nobody hears from others who is suspected or has failed.
+}
 
 
 def _table_1(results: Results) -> Outcome:
@@ -124,8 +132,11 @@ def _table_2(results: Results) -> Outcome:
         cells.append(cell(f"N={size}: p, handicap", results[statistics(handicapped)], "p"))
         cells.append(cell(f"N={size}: p{GOSSIPS['acks']}", results[statistics(by_acks)], "p"))
         cells.append(Measured(where=f"N={size}: r by the printed p", mean=needed(P[size], size)))
+        rounded = round(log(size) / log(1 / P[size]))
+        cells += numbers({f"N={size}: log of N by the printed p, rounded": rounded})
         spare = free.c + 1 - needed(P[size], size)
         cells.append(Measured(where=f"N={size}: c+1 - r by the printed p", mean=spare, stderr=0.0))
+        cells += numbers({f"N={size}: c+1 - rounded": free.c + 1 - rounded})
         found = results[statistics(free)].of["p"]
         if found is not None and 0 < found.mean < 1:
             cells.append(Measured(where=f"N={size}: r by our p", mean=needed(found.mean, size)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import log
+from math import isqrt, log
 from random import Random
 from typing import Any, Final, Literal
 
@@ -18,7 +18,7 @@ from doyen_papers.studies.spanning import Experiment, Graph, SpanningSetting, fa
 from doyen_papers.studies.spanning_compared import Algorithm, compare
 
 Results = Mapping[Task, Outcomes]
-Question = Literal["best", "worst", "lemmas", "failing", "stable", "regular", "regular-worst", "flat"]
+Question = Literal["best", "worst", "lemmas", "failing", "stable", "regular", "regular-worst", "regular-some", "flat"]
 
 SIZES: Final = (10, 15, 20, 25, 30)  # [MADM §6.3]
 LINKS_EACH: Final = 2  # Links per node of a random network; the chapter gives none.
@@ -52,12 +52,14 @@ def once(asked: Asked, seed: int) -> dict[str, float | None]:
             return {"messages": cost.messages, "told_at": cost.told_at}
         case "worst":
             return _worst(_random_network(rng, asked.size), seed, asked.algorithm)
-        case "regular" | "regular-worst":
+        case "regular" | "regular-worst" | "regular-some":
             size = asked.size
             found = graph(regular(asked.shape, size), {str(i): rng.random() for i in range(size)})
             if asked.question == "regular-worst":
                 return _worst(found, seed, asked.algorithm)
-            run = simulate(SpanningSetting(graph=found, initiators=(found.nodes[0],)), seed)
+            some = isqrt(size) if asked.question == "regular-some" else 0
+            first = (found.nodes[0],)
+            run = simulate(SpanningSetting(graph=found, initiators=first, unstable=some > 0, unstable_max=some), seed)
             return {"messages": run.messages["total"], "declared_at": run.declared_at}
         case "lemmas" | "failing":
             setting = random_setting(rng, failing=asked.question == "failing")

@@ -43,10 +43,11 @@ ATTRIBUTES: Final = (
 )
 
 
-def prioritised(name: str) -> tuple[Attribute, ...]:
+def prioritised(name: str, weight: float = 0.8) -> tuple[Attribute, ...]:
     """[MADM §6.3] Return the attributes with a weight of .8 on one and .05 on every other."""
+    other = round((1 - weight) / (len(ATTRIBUTES) - 1), 9)
     return tuple(
-        Attribute(name=a.name, min=a.min, max=a.max, weight=0.8 if a.name == name else 0.05, kind=a.kind)
+        Attribute(name=a.name, min=a.min, max=a.max, weight=weight if a.name == name else other, kind=a.kind)
         for a in ATTRIBUTES
     )
 

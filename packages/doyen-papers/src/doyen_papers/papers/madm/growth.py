@@ -18,6 +18,11 @@ def _regular(shape: str, size: int, *, worst: bool = False) -> Task:
     return task("regular-worst" if worst else "regular", size, shape=shape, runs_max=3)
 
 
+def _some(size: int) -> Task:
+    """Return the task of √N conductors that fail on a torus, one after the other."""
+    return task("regular-some", size, shape="torus", runs_max=3)
+
+
 def _table_6_1(results: Results) -> Outcome:
     cells = []
     for shape in SHAPES:
@@ -27,6 +32,8 @@ def _table_6_1(results: Results) -> Outcome:
                 found = exponent((small, few[name]), (large, many[name]))
                 case = "worst case" if worst else "best case"
                 cells.append(Measured(where=f"{shape}, {case}, {what}", mean=found, note=f"N={small} to {large}"))
+    some = [(size, results[_some(size)].of["messages"]) for size in (SMALL, LARGE)]
+    cells.append(Measured(where="torus, √N conductors fail, messages", mean=exponent(*some)))
     return Outcome(cells=cells)
 
 
@@ -101,7 +108,8 @@ MADE: Final[dict[str, Made]] = {
             for shape in SHAPES
             for worst, sizes in ((False, (SMALL, LARGE)), (True, WORST))
             for size in sizes
-        ),
+        )
+        + tuple(_some(size) for size in (SMALL, LARGE)),
         _table_6_1,
     ),
     "fig6.4": (tuple(of(a, size) for of in (_best, _worst) for a in ALGORITHMS for size in SIZES), _figure_6_4),
