@@ -221,7 +221,7 @@ def test_what_is_for_an_address_that_has_not_echoed_waits_for_its_echo() -> None
 
 def test_a_token_is_of_one_address_and_grows_old() -> None:
     node = Node()
-    node.hears(DATA, A)
+    assert not node.hears(DATA, A), "nothing is heard of an address that has not echoed"
     ((question, _),) = node.told()
     echo = MARK + NONE + question[1:9]
     assert not node.hears(echo, B) and node.refused[-1] == "handshake"
