@@ -928,3 +928,10 @@ def test_news_for_a_suspect_that_does_not_fit_is_left_out_and_the_message_goes_a
     )  # The length takes some bytes.
     assert ack.ping_no == 7 and isinstance(ack.updates, tuple)
     assert len(msgspec.msgpack.encode(ack)) <= room and (bool(ack.updates) or not fits)
+
+
+def test_a_suspicion_is_long_where_too_few_helpers_could_confirm_it_though_there_are_members_enough() -> None:
+    few = SwimConfig(helper_count=1, confirmation_count=2, nack_confirms=True)
+    enough = SwimConfig(helper_count=2, confirmation_count=2, nack_confirms=True)
+    assert few.longest_suspicion(10) > enough.longest_suspicion(10)
+    assert few.longest_suspicion(3) == enough.longest_suspicion(3), "nobody else could confirm it"
