@@ -316,3 +316,13 @@ def test_later_the_whole_group_asks_one_address_that_is_named_in_ten_seconds(mem
         asked += len(node.told())
     assert asked <= 2.5 * 100 / NAMED_EVERY_S
     assert members == 3 or asked >= 2
+
+
+def test_of_those_that_others_name_one_that_has_echoed_hides_no_other() -> None:
+    node = Node()
+    prove(node, A)
+    for _ in range(10):
+        node.hears(DATA, A)
+    node.told()
+    node.echoes.on_named((A, B))
+    assert [to for _, to in node.told()] == [B]
