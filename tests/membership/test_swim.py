@@ -935,3 +935,10 @@ def test_a_suspicion_is_long_where_too_few_helpers_could_confirm_it_though_there
     enough = SwimConfig(helper_count=2, confirmation_count=2, nack_confirms=True)
     assert few.longest_suspicion(10) > enough.longest_suspicion(10)
     assert few.longest_suspicion(3) == enough.longest_suspicion(3), "nobody else could confirm it"
+
+
+def test_what_a_message_says_of_others_counts_also_after_what_it_says_of_the_receiver(out: RecordingOut) -> None:
+    machine = member(out)
+    old = said(B, 0, Word.SUSPECTED)
+    machine.on_message(C, Ping(9, A, (said(A, 1, Word.SUSPECTED, C), old, said(D, 5, Word.ALIVE))), 0)
+    assert machine.view.members[D].incarnation == 5 and machine.view.members[B].incarnation == 1
