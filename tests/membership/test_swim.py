@@ -942,3 +942,9 @@ def test_what_a_message_says_of_others_counts_also_after_what_it_says_of_the_rec
     old = said(B, 0, Word.SUSPECTED)
     machine.on_message(C, Ping(9, A, (said(A, 1, Word.SUSPECTED, C), old, said(D, 5, Word.ALIVE))), 0)
     assert machine.view.members[D].incarnation == 5 and machine.view.members[B].incarnation == 1
+
+
+def test_a_suspicion_ends_the_sooner_the_more_confirm_it() -> None:
+    """[Lifeguard §IV-B]"""
+    assert [dogpile(ms(2000), ms(10_000), count, 3) for count in (0, 1, 3)] == [ms(10_000), ms(6000), ms(2000)]
+    assert dogpile(ms(2000), ms(10_000), 9, 3) == dogpile(ms(2000), ms(10_000), 0, 0) == ms(2000)
