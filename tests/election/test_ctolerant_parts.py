@@ -7,11 +7,12 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from doyen.core import Emit, Host, NodeId, Send, SetTimer, ms, seconds
+from doyen.core import Emit, Host, Multicast, NodeId, Send, SetTimer, ms, seconds
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
 from doyen.election.churn.challengers import Challengers, clearly_better
+from doyen.election.churn.confirming import CONFIRMS_MAX, Confirming
 from doyen.election.churn.local import Local
-from doyen.election.churn.messages import ElectionId
+from doyen.election.churn.messages import Confirm, ElectionId, Record
 from doyen.errors import ConfigError
 from doyen.membership.missing import (
     DigestIsSent,
@@ -248,3 +249,18 @@ def test_elections_have_one_order_and_the_later_incarnation_of_an_initiator_coun
         assert one.outranks(None)
         for other in found:
             assert one.outranks(other) == (place(one) > place(other))
+
+
+@pytest.mark.parametrize("times", [1, 2, CONFIRMS_MAX, CONFIRMS_MAX + 3])
+def test_a_confirmation_is_repeated_as_often_as_asked_and_never_more_than_a_few_times(times: int) -> None:
+    out = RecordingOut()
+    confirming, election = Confirming(ms(10), out), ElectionId(1, A, 1)
+    held = Record(election, 2, True, B, 1)
+    confirming.send(Confirm(election, 1, 2), times, held, 0)
+    said = 0
+    while effects := out.take():
+        said += sum(isinstance(effect, Multicast) for effect in effects)
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                confirming.repeat(effect.timer, held, effect.at)
+    assert said == min(times, CONFIRMS_MAX)
