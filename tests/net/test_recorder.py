@@ -646,3 +646,7 @@ def test_an_origin_has_only_what_machines_are_built_from(tmp_path: Path) -> None
     assert (origin.node, origin.group, origin.seeds) == ("ant", "recorded", (Address("127.0.0.1", 9),))
     assert origin.config["standing"] == 3 and origin.config["record"] == "" and len(origin.random_seed) == 64
     assert msgspec.convert(origin.config["tables"]["swim"], SwimConfig) == QUICK["swim"]
+
+
+def test_nothing_is_cut_off_of_a_whole_recording(tmp_path: Path) -> None:
+    assert replay(solo(tmp_path, lasting_s=0.0)).cut_off_bytes == 0
