@@ -3,7 +3,8 @@
     python scripts/mutants.py                 gather which test runs which line, and go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path matches this expression
-    python scripts/mutants.py --of-fresh      … on the 100 for which no test is written
+    python scripts/mutants.py --of-fresh      … on the last sample, of which no test is written before it has run
+    python scripts/mutants.py --of-second     … on the 100 that were the last sample before
     python scripts/mutants.py --left --tests FILE …    those that nobody noticed yet, against a few seconds of these
     python scripts/mutants.py --again ID …    those mutants anew
     python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
@@ -43,8 +44,9 @@ RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
 PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
-LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the 100 others.
-SAMPLE, FRESH = HERE / "tests/mutants/sample.txt", HERE / "tests/mutants/fresh.txt"
+LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the second sample;
+LAST = "939134f"  # and for the last one.
+SAMPLE, SECOND, FRESH = (HERE / f"tests/mutants/{name}.txt" for name in ("sample", "second", "fresh"))
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
@@ -271,10 +273,12 @@ class Left(Campaign):
         near = [test for test in tests if test not in held and shared(test, own - {"net", "core", "score"})]
         near.sort(key=lambda test: -shared(test, own))  # Stable: then as they stand.
         rest = [test for test in tests if "test_machines" not in test and test not in near]
-        return [near, [] if near else rest, held]
+        Random(mutant.name).shuffle(rest)
+        return [near, rest, held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
-        since = LATER if mutant.part == "net" or mutant.name in FRESH.read_text() else BASE
+        since = LATER if mutant.part == "net" or mutant.name in SECOND.read_text() else BASE
+        since = LAST if mutant.name in FRESH.read_text() else since
         self.first = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
         super().write(mutant, end, count)
 
@@ -470,19 +474,24 @@ def share(count: Counter[str], noticed: str) -> str:
 def page() -> None:
     """Write the figures by part, and the survivors, below the mark of the page."""
     mutants = {mutant.name: mutant for mutant in all_mutants(HERE)}
-    first, second = (Figures(named(file, mutants)) for file in (SAMPLE, FRESH))
+    first, second, last = (Figures(named(file, mutants)) for file in (SAMPLE, SECOND, FRESH))
     lines = [MARK, ""]
     lines += ["| sample | run | equivalent | noticed of the others |", "|---|---|---|---|"]
     for what, figures, when in (
         ("1,000, before any test was written for one", first, "noticed at first"),
         ("1,000, now", first, "noticed now"),
-        ("100 others, for which no test was written", second, "noticed at first"),
+        ("100 others, before any test was written for one", second, "noticed at first"),
+        ("100 others, now", second, "noticed now"),
+        ("120 new ones, half of them of `net`, before any test was written for one", last, "noticed at first"),
+        ("120 new ones, now", last, "noticed now"),
     ):
         count = figures.all
         lines.append(f"| {what} | {count['run']} | {count['equivalent']} | {count[when]} ({share(count, when)}) |")
     lines += ["", "By part, of the 1,000:", "", *first.table()]
+    lines += ["", "By part, of the 120 new ones:", "", *last.table()]
     lines += ["", "## Those that no test notices", "", *first.survivors()]
     lines += ["", "## Those of the 100 others that no test notices", "", *second.survivors()]
+    lines += ["", "## Those of the 120 new ones that no test notices", "", *last.survivors()]
     text = PAGE.read_text()
     PAGE.write_text(text[: text.index(MARK)] + "\n".join(lines) + "\n")
 
@@ -506,6 +515,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
     parser.add_argument("--of-fresh", action="store_true")
+    parser.add_argument("--of-second", action="store_true")
     parser.add_argument("--left", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
@@ -539,7 +549,7 @@ def main() -> None:
         run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
         return
     mutants = {mutant.name: mutant for mutant in all_mutants(TREE)}
-    sample = named(FRESH if given.of_fresh else SAMPLE, mutants)
+    sample = named(FRESH if given.of_fresh else SECOND if given.of_second else SAMPLE, mutants)
     if given.show:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return

@@ -22,7 +22,7 @@ Quiet = tuple[Any, ...]
 
 def quiet_of(state: State) -> Quiet:
     """Return what is compared: all of a state in which nothing is on its way, but who acted on the way to it."""
-    return state.now, state.nodes, state.held, state.cut, state.term, state.reigns
+    return state.now, state.nodes, state.held, state.cut, state.term, state.reigns, state.passed
 
 
 def unreduced(world: World, left: Left, *, states_max: int = 10**6) -> tuple[set[Quiet], set[str], int]:
@@ -72,12 +72,16 @@ def _moves(world: World, at: Midway, left: Left, broken: set[str]) -> list[tuple
         busy |= world.turns.is_busy(turn, now)
         for _, after in world.turns.moves(index, turn._replace(left=left), now, cut, state.fresh):
             term, reigns = state.term, state.reigns
-            for number in after.led:
+            for number, baton in after.led:
+                if baton < state.passed:
+                    broken.add("baton")
                 if number <= term:
                     broken.add("shared")
                 term, reigns = max(term, number), reigns + 1
-            turns = (*at.turns[:index], after._replace(left=(), acted=False, led=()), *at.turns[index + 1 :])
-            then = Midway(state._replace(term=term, reigns=reigns), turns)
+            passed = max(state.passed, after.passed)
+            ended = after._replace(left=(), acted=False, led=(), passed=0)
+            turns = (*at.turns[:index], ended, *at.turns[index + 1 :])
+            then = Midway(state._replace(term=term, reigns=reigns, passed=passed), turns)
             nodes = tuple(one.node for one in turns)
             if world.acting(nodes, state.now).bit_count() > 1:
                 broken.add("alone")

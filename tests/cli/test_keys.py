@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from doyen.cli import main
-from doyen.net.keys import CLEAR, key_id, key_text, read_keys
+from doyen.errors import ConfigError
+from doyen.net.keys import CLEAR, key_id, key_text, new_key, read_keys, write_keys
+from doyen.net.rotation import rotate
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -135,3 +137,13 @@ def test_a_shared_file_is_rotated_by_one_command(
     run(capsys, "new", "--after-clear", "--file", str(path) + "2")
     code, _, error = run(capsys, "rotate", "--file", str(path) + "2")
     assert code == 2 and "on its way to the group's first key" in error
+
+
+def test_no_rotation_begins_on_the_way_to_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    key = new_key()
+    for keys, then in (([CLEAR, key], "doyen keys use ID"), ([key, CLEAR], "doyen keys remove clear")):
+        write_keys(path, keys)
+        with pytest.raises(ConfigError, match=f"first key: first {then}"):
+            rotate(path, 1)
+        assert list(read_keys(path)) == keys

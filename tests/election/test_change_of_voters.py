@@ -8,8 +8,10 @@ from doyen.core import Emit, Multicast, NodeId, Send, SetTimer, Term, ms, second
 from doyen.core.commands import ChangeVoters
 from doyen.core.effects import RecordDurable
 from doyen.core.leadership import ChangeEnded
+from doyen.election.pole.charter import Roll
 from doyen.election.pole.chartered import ROLL_MIN
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     Charter,
@@ -22,6 +24,7 @@ from doyen.election.pole.messages import (
     RollEnds,
     WaitEnds,
 )
+from doyen.errors import LocalProtocolError
 from doyen.testing import RecordingOut
 
 A, B, C, D = (NodeId(name) for name in "abcd")
@@ -92,3 +95,23 @@ def test_who_begins_to_vote_under_a_leader_follows_it_and_grants_nobody_else_for
         effect for effect in out.take() if isinstance(effect, Send) and getattr(effect.message, "granted", False)
     ]
     assert granted == []
+
+
+@pytest.mark.parametrize("names", ["", "abc", "a", "abcde", "ade", "xyz"])
+def test_voters_are_changed_one_at_a_time(names: str) -> None:
+    machine = leading(RecordingOut(), ms(200))
+    assert machine.electorate.voters == frozenset("abc")
+    with pytest.raises(LocalProtocolError, match="one at a time"):
+        machine.check_voters(frozenset(map(NodeId, names)))
+    for allowed in ("ab", "abcd", "abd"):
+        machine.check_voters(frozenset(map(NodeId, allowed)))
+
+
+def test_a_change_is_refused_that_would_leave_voters_of_whom_no_majority_answers() -> None:
+    now = Electorate(0, frozenset(map(NodeId, "abc")))
+    after = frozenset(map(NodeId, "abcd"))
+    two = Roll(1, after, {NodeId("a"), NodeId("d")}, set())
+    assert "no majority answers: b, c must run first" in two.refusal(now)
+    assert Roll(1, after, {*two.able, NodeId("c")}, set()).refusal(now) == ""
+    assert "d does not answer" in Roll(1, after, set(map(NodeId, "abc")), set()).refusal(now)
+    assert "d has no record of earlier votes" in Roll(1, after, set(map(NodeId, "abc")), {NodeId("d")}).refusal(now)

@@ -3,12 +3,16 @@
 from random import Random
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
-from doyen.core import Emit, Host, NodeId, Send, SetTimer, ms, seconds
+from doyen.core import Emit, Host, Multicast, NodeId, Send, SetTimer, ms, seconds
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
 from doyen.election.churn.challengers import Challengers, clearly_better
+from doyen.election.churn.confirming import CONFIRMS_MAX, Confirming
 from doyen.election.churn.local import Local
+from doyen.election.churn.messages import Confirm, ElectionId, Record
 from doyen.errors import ConfigError
 from doyen.membership.missing import (
     DigestIsSent,
@@ -232,3 +236,31 @@ def test_the_baseline_names_the_best_of_its_own_view() -> None:
         editor.put(Member(node=node))
         local.on_view_changed(ViewChanged(editor.view, (node,)), 0)
         assert local.leader == local.named == node
+
+
+@hypothesis.given(
+    st.lists(st.builds(ElectionId, st.integers(1, 3), st.sampled_from("abc"), st.integers(1, 3)), max_size=6)
+)
+def test_elections_have_one_order_and_the_later_incarnation_of_an_initiator_counts(found: list[ElectionId]) -> None:
+    def place(election: ElectionId) -> tuple[int, int, int]:
+        return election.number, -ord(election.initiator), election.incarnation
+
+    for one in found:
+        assert one.outranks(None)
+        for other in found:
+            assert one.outranks(other) == (place(one) > place(other))
+
+
+@pytest.mark.parametrize("times", [1, 2, CONFIRMS_MAX, CONFIRMS_MAX + 3])
+def test_a_confirmation_is_repeated_as_often_as_asked_and_never_more_than_a_few_times(times: int) -> None:
+    out = RecordingOut()
+    confirming, election = Confirming(ms(10), out), ElectionId(1, A, 1)
+    held = Record(election, 2, True, B, 1)
+    confirming.send(Confirm(election, 1, 2), times, held, 0)
+    said = 0
+    while effects := out.take():
+        said += sum(isinstance(effect, Multicast) for effect in effects)
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                confirming.repeat(effect.timer, held, effect.at)
+    assert said == min(times, CONFIRMS_MAX)

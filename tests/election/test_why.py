@@ -132,3 +132,12 @@ def test_the_owner_of_a_key_names_the_neighbours_that_agreed() -> None:
     assert told(A, C, B) == "this node is closest to the key, and its neighbours agree: b, c"
     assert told(A) == "this node is closest to the key, and its neighbours agree: there is no other"
     assert told(B) == "b says that it owns the key, and its neighbours agree"
+
+
+def test_a_claimed_epoch_is_explained_by_its_holder_and_by_those_that_it_outvied_here() -> None:
+    account, machine = Claimed(), SimpleNamespace(me=A)
+    account.note(EpochClaimed(4, (B, C)))
+    mine = account.reasons(machine, Term(4, A))
+    assert "this member claimed epoch 4" in mine.text and list(mine.compared) == ["b", "c"]
+    other = account.reasons(machine, Term(5, B))
+    assert "b holds epoch 5" in other.text and not other.compared

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Incarnation
-from doyen.core.seeds import SeedsChanged
+from doyen.core.seeds import OwnAddressChanged, SeedsChanged
 from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved, Fading
@@ -361,3 +361,14 @@ def test_farewells_of_many_with_long_names_fit_the_datagram_and_all_are_passed_o
                 assert len(msgspec.msgpack.encode(sent.message)) <= 1200
                 told |= {one.node for one in sent.message.beats if one.left}
     assert told == set(names)
+
+
+def test_a_member_that_moves_is_a_new_incarnation_at_its_new_address(out: RecordingOut) -> None:
+    here, there = Address("10.0.0.1", 1), Address("10.0.0.2", 1)
+    machine = member(out, address=here)
+    before = machine.incarnation
+    machine.on_own_address_changed(OwnAddressChanged(here), 0)
+    assert machine.incarnation == before and out.take() == []
+    machine.on_own_address_changed(OwnAddressChanged(there), 0)
+    assert machine.incarnation == before + 1 and machine.view.members[A].address == there
+    assert out.take() == [changed(machine, A)]

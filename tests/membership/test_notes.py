@@ -1,6 +1,7 @@
 """What members say of themselves: newest wins, everybody hears, sizes are bounded."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from doyen.core.commands import ChangeNote
 from doyen.core.ids import Incarnation
 from doyen.core.view import ViewEditor
 from doyen.errors import ConfigError
-from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, Sum, SumIsSent
+from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, Sum, SumIsSent, check_words
 from doyen.testing import Cluster, RecordingOut
 
 A, B = NodeId("a"), NodeId("b")
@@ -128,3 +129,10 @@ def test_everybody_hears_everybody_also_over_a_lossy_network(seed: int) -> None:
         return {other: note.score for other in cluster.names if (note := stack.note(NodeId(other))) is not None}
 
     cluster.run_until(lambda: all(heard(name) == wanted for name in cluster.names), within="120s")
+
+
+@pytest.mark.parametrize("words", [{"": "x"}, {"a=b": "x"}, {"a": 1}, {1: "a"}, ["a"], "a"], ids=repr)
+def test_words_that_nobody_could_read_back_are_refused(words: Any) -> None:
+    with pytest.raises(ConfigError, match="meta"):
+        check_words(words)
+    check_words({"a": "=", "b": ""})

@@ -943,3 +943,23 @@ def test_news_for_a_suspect_that_does_not_fit_is_left_out_and_the_message_goes_a
     )  # The length takes some bytes.
     assert ack.ping_no == 7 and isinstance(ack.updates, tuple)
     assert len(msgspec.msgpack.encode(ack)) <= room and (bool(ack.updates) or not fits)
+
+
+def test_a_suspicion_is_long_where_too_few_helpers_could_confirm_it_though_there_are_members_enough() -> None:
+    few = SwimConfig(helper_count=1, confirmation_count=2, nack_confirms=True)
+    enough = SwimConfig(helper_count=2, confirmation_count=2, nack_confirms=True)
+    assert few.longest_suspicion(10) > enough.longest_suspicion(10)
+    assert few.longest_suspicion(3) == enough.longest_suspicion(3), "nobody else could confirm it"
+
+
+def test_what_a_message_says_of_others_counts_also_after_what_it_says_of_the_receiver(out: RecordingOut) -> None:
+    machine = member(out)
+    old = said(B, 0, Word.SUSPECTED)
+    machine.on_message(C, Ping(9, A, (said(A, 1, Word.SUSPECTED, C), old, said(D, 5, Word.ALIVE))), 0)
+    assert machine.view.members[D].incarnation == 5 and machine.view.members[B].incarnation == 1
+
+
+def test_a_suspicion_ends_the_sooner_the_more_confirm_it() -> None:
+    """[Lifeguard §IV-B]"""
+    assert [dogpile(ms(2000), ms(10_000), count, 3) for count in (0, 1, 3)] == [ms(10_000), ms(6000), ms(2000)]
+    assert dogpile(ms(2000), ms(10_000), 9, 3) == dogpile(ms(2000), ms(10_000), 0, 0) == ms(2000)

@@ -325,3 +325,11 @@ def test_sealed_packets_carry_it_where_version_0_1_0_has_padding() -> None:
         assert len(small) <= max(len(packed(bare, named)) + 4, 17)
     for plain in (b"", b"\x94", b"\x94\x05", b"\x94\x00\x00\x01", b"\x94\x01\x95\x07"):
         unpacked(plain, named)
+
+
+def test_one_that_has_not_said_what_it_runs_hides_none_that_is_ahead() -> None:
+    alike = declared()
+    differ(alike, NodeId("quiet"), START)
+    alike.on_runs(BEE, LIFE, Runs("", THEIRS, may_act=True), START + ALL_APART)
+    acting, _ = alike.ahead("", Incarnation(5), seconds(10), START + ALL_APART)
+    assert [found.member for found in acting] == [BEE]

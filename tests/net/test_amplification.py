@@ -1,6 +1,7 @@
 """A group sends nobody more than it got: every kind of message, from and about addresses that have not echoed."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -221,7 +222,7 @@ def test_what_is_for_an_address_that_has_not_echoed_waits_for_its_echo() -> None
 
 def test_a_token_is_of_one_address_and_grows_old() -> None:
     node = Node()
-    node.hears(DATA, A)
+    assert not node.hears(DATA, A), "nothing is heard of an address that has not echoed"
     ((question, _),) = node.told()
     echo = MARK + NONE + question[1:9]
     assert not node.hears(echo, B) and node.refused[-1] == "handshake"
@@ -316,3 +317,28 @@ def test_later_the_whole_group_asks_one_address_that_is_named_in_ten_seconds(mem
         asked += len(node.told())
     assert asked <= 2.5 * 100 / NAMED_EVERY_S
     assert members == 3 or asked >= 2
+
+
+def test_of_those_that_others_name_one_that_has_echoed_hides_no_other() -> None:
+    node = Node()
+    prove(node, A)
+    for _ in range(10):
+        node.hears(DATA, A)
+    node.told()
+    node.echoes.on_named((A, B))
+    assert [to for _, to in node.told()] == [B]
+
+
+def test_one_that_is_named_and_does_not_echo_is_asked_ever_more_seldom_but_never_forgotten() -> None:
+    node, asked = Node(), list[float]()
+    prove(node, A)
+    began = node.now
+    while node.now < began + 9:
+        node.hears(DATA, A)
+        node.told()
+        node.echoes.on_named((B,))
+        asked += [node.now - began for _, to in node.told() if to == B]
+        node.now += 0.05
+    assert len(asked) >= 4
+    waits = [later - earlier for earlier, later in pairwise(asked)]
+    assert all(later > 1.5 * earlier for earlier, later in pairwise(waits)) and waits[0] < 0.4

@@ -70,3 +70,13 @@ def test_a_source_whose_datagrams_take_long_is_read_less_often(times: Times) -> 
 def test_with_a_key_no_source_is_limited_as_it_may_be_forged(keys: list[bytes], limited: bool, times: Times) -> None:
     gate = made(times, keys)
     assert (sum(handle(gate, EVE, times, 0) for _ in range(2000)) < 2000) is limited
+
+
+def test_what_is_for_all_goes_to_those_that_are_listed_after_this_node() -> None:
+    transport: Any = NoSocket(UdpConfig())
+    transport.address, sent = EVE, list[Address]()
+    transport.send = lambda data, to: sent.append(to)
+    echoes = Echoes(AddressBook(NodeId("me")), lambda: 0.0, Random(1), lambda data, to: None)
+    gate = Gate(transport, Seal(Keyring([KEY]), "group"), echoes, Counter(), datagram_max=1400)
+    gate.send_to_all(b"word", [EVE, MEMBER])
+    assert sent == [MEMBER]

@@ -14,7 +14,7 @@ from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
 from doyen.errors import TransportError
 from doyen.net.driver import Driver
-from doyen.net.namesakes import CHANNEL, Namesake
+from doyen.net.namesakes import CHANNEL, Arrival, Namesake, Namesakes
 from doyen.net.udp import UdpConfig
 
 OTHER = NodeId("other")
@@ -156,3 +156,34 @@ def test_two_former_lives_are_not_one_that_speaks_for_long() -> None:
     node = heard((3, 0), (4, 2), (3, 4), (4, 6))
     assert node.driver.running
     node.driver.close()
+
+
+@pytest.mark.parametrize(
+    "notice", [(-1, "h", 1), (2**63, "h", 1), (1, "h" * 65, 1), (1, "h", 0), (1, "h", 65536)], ids=str
+)
+def test_a_notice_of_what_cannot_be_is_refused(notice: tuple[int, str, int]) -> None:
+    with pytest.raises(ValueError, match="no process can be there"):
+        Namesake(*notice)
+    Namesake(0, "h" * 64, 65535)
+    Namesake(2**63 - 1, "", 1)
+
+
+def test_of_two_that_go_on_the_later_is_heard_until_the_earlier_has_come_four_times_a_second_apart() -> None:
+    judging, old, new = Namesakes(ME, Incarnation(5)), Incarnation(1), Incarnation(2)
+
+    def judge(incarnation: Incarnation, at_s: float) -> tuple[bool, str, bool]:
+        known = old if at_s <= 100 else new
+        found = judging.judge(OTHER, incarnation, known, Arrival(FROM, FROM, seconds(at_s)))
+        return found.heard, found.reason, found.notice is not None
+
+    assert judge(new, 100) == (True, "", False)
+    for at_s in (101, 101.5, 102, 103):  # Half a second after another it is one message.
+        assert judge(old, at_s) == (False, "outlived", False)
+        assert judge(new, at_s) == (True, "", False)
+    assert judge(old, 104) == (True, "", False), "the fourth: it lives"
+    assert judge(new, 104) == (False, "rival", True), "it is notified"
+    assert judge(new, 104.5) == (False, "rival", False), "though not all the time"
+    assert judge(new, 105) == (False, "rival", True)
+    assert judge(new, 134) == (False, "rival", True)
+    assert judge(new, 134.1) == (True, "", False), "the earlier one is silent for thirty seconds"
+    assert judging.is_settled(OTHER, new, new)

@@ -1,6 +1,7 @@
 """The address that a node gives others where it listens everywhere."""
 
 import socket
+import sys
 
 import pytest
 
@@ -55,3 +56,21 @@ def test_addresses_of_this_machine_can_be_bound_and_are_of_use_to_others(family:
         assert not is_loopback(host) and not is_wildcard(host) and not host.startswith("fe80")
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
+
+
+def test_interfaces_without_use_hide_none_that_come_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    up, loopback = 0x1 | 0x1000, 0x8
+    flags = {"lo": up | loopback, "down": 0, "bare": up, "eth0": up, "eth1": up}
+
+    def ioctl(asking: socket.socket, what: int, asked: bytes) -> bytes:
+        name = asked.rstrip(b"\0").decode()
+        if what == 0x8913:
+            return bytes(16) + flags[name].to_bytes(2, sys.byteorder) + bytes(238)
+        if name == "bare":
+            raise OSError(99, "no address")
+        return bytes(20) + bytes([10, 0, 0, int(name[-1])]) + bytes(232)
+
+    monkeypatch.setattr(socket, "if_nameindex", lambda: list(enumerate(flags)))
+    monkeypatch.setattr(module, "ioctl", ioctl)
+    assert own_addresses(FOUR) == own_addresses(FOUR, multicast=True) == ["10.0.0.0", "10.0.0.1"]
+    assert own_addresses(FOUR, interface="eth1") == ["10.0.0.1"]

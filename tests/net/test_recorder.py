@@ -42,10 +42,12 @@ from doyen.net.recording.format import (
     Durable,
     Effect,
     Header,
+    Heard,
     Input,
     Origin,
     Told,
     encode,
+    identifier,
 )
 from doyen.net.recording.matching import matched
 from doyen.net.recording.reader import segments
@@ -540,7 +542,10 @@ def test_recordings_of_several_nodes_are_laid_side_by_side(tmp_path: Path, seale
     passages = matched(paths)
     assert len(passages) > 50
     assert {passage.received.node for passage in passages} == {"n0", "n1", "n2"}
+    inputs = {str(path): read(path)[1] for path in paths}
     for passage in passages:
+        given = inputs[passage.received.path][passage.received.input_no - 1].given
+        assert isinstance(given, Heard) and identifier(given.data) == passage.identifier
         assert passage.sent is not None
         assert passage.sent.at <= passage.received.at + 0.05 and passage.received.at - passage.sent.at < 5
     apart = [passage for passage in passages if passage.sent and passage.sent.node != passage.received.node]
@@ -641,3 +646,7 @@ def test_an_origin_has_only_what_machines_are_built_from(tmp_path: Path) -> None
     assert (origin.node, origin.group, origin.seeds) == ("ant", "recorded", (Address("127.0.0.1", 9),))
     assert origin.config["standing"] == 3 and origin.config["record"] == "" and len(origin.random_seed) == 64
     assert msgspec.convert(origin.config["tables"]["swim"], SwimConfig) == QUICK["swim"]
+
+
+def test_nothing_is_cut_off_of_a_whole_recording(tmp_path: Path) -> None:
+    assert replay(solo(tmp_path, lasting_s=0.0)).cut_off_bytes == 0

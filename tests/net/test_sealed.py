@@ -753,3 +753,10 @@ def test_the_seal_is_what_pynacl_itself_makes_and_opens(monkeypatch: pytest.Monk
                     opens(*wrong)
     with pytest.raises(ValueError, match="24 bytes"):
         seal(b"", b"", bytes(23), bytes(32))
+
+
+def test_blank_lines_and_remarks_in_a_key_file_end_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY, OTHER])
+    path.write_text("# Ours.\n\n" + path.read_text().replace("\n", "\n  # Another.\n\n"))
+    assert read_keys(path) == (KEY, OTHER)

@@ -1,7 +1,10 @@
 """The state directory: identity and promises over crashes; damage is refused; a full disk silences the node."""
 
+import errno
+import fcntl
 import json
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -432,3 +435,20 @@ def test_there_must_be_something_to_show(tmp_path: Path, capsys: pytest.CaptureF
         code, out, err = run(capsys, "show", str(where))
         assert (code, out) == (2, "") and "DIRECTORY" in err
     assert os.listdir(tmp_path) == []
+
+
+def test_where_a_directory_cannot_be_locked_its_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on some network file systems."""
+    flock = fcntl.flock
+
+    def no_directories(lock: int, how: int) -> None:
+        if stat.S_ISDIR(os.fstat(lock).st_mode):
+            raise OSError(errno.ENOLCK, "no locks")
+        flock(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", no_directories)
+    first = life(tmp_path / "ant")
+    with pytest.raises(TransportError, match="another process runs as ant"):
+        life(tmp_path / "ant")
+    first.close()
+    life(tmp_path / "ant").close()

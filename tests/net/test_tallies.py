@@ -83,3 +83,10 @@ def test_a_histogram_takes_anything() -> None:
     for took in (-5, 0, BOUNDS[0], BOUNDS[0] + 1, seconds(10**6)):
         histogram.note(took)
     assert histogram.spread().buckets == {0: 3, 1: 1, BUCKETS - 1: 1}
+
+
+def test_a_snapshot_has_the_writes_of_a_node_that_writes_and_none_of_one_that_does_not() -> None:
+    writes = Histogram()
+    writes.note(ms(3))
+    assert Tallies().snapshot(0, writes, 7).writes == writes.spread() != Histogram().spread()
+    assert Tallies().snapshot(0, None, 7).writes == Histogram().spread()

@@ -243,3 +243,10 @@ def test_whatever_is_wrong_is_named(rtt: str, rates: str, more: list[str], says:
     with pytest.raises(ConfigError) as raised:
         CliRunner().invoke(app, ["score", "pole", *arguments, *more], catch_exceptions=False, standalone_mode=False)
     assert says.replace("'", '"') in str(raised.value).replace("'", '"')
+
+
+def test_who_has_crashed_is_in_no_situation_and_one_knows_of_oneself_that_one_has_not() -> None:
+    found = Situation(me=P1, voters=(P1, P2, P3), rtt={P2: 1.0, P3: 2.0}, rates={P1: 1.0, P2: 2.0, P3: 3.0})
+    left = found.without(P2)
+    assert (left.rtt, left.rates, left.voters) == ({P3: 2.0}, {P1: 1.0, P3: 3.0}, found.voters)
+    assert found.without(None) is found is found.without(P1)

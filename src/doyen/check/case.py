@@ -58,6 +58,7 @@ class Case(Config, frozen=True, kw_only=True):
 
     election: str
     voters: int = 3
+    spares: int = 0  # Nodes that are no voters, and may be made some.
     horizon: Duration = ms(100)  # After that no time passes.
     elections: int = 2  # After the first leader's.
     cold: bool = False  # From the start of all nodes, in every order, instead of from the first leader on.
@@ -70,7 +71,7 @@ class Case(Config, frozen=True, kw_only=True):
     node: dict[str, Any] = {}  # The tables of the nodes' configuration.
 
     def names(self) -> tuple[NodeId, ...]:
-        return tuple(NodeId(f"n{index}") for index in range(self.voters))
+        return tuple(NodeId(f"n{index}") for index in range(self.voters + self.spares))
 
     @property
     def kind(self) -> str:
@@ -79,15 +80,22 @@ class Case(Config, frozen=True, kw_only=True):
 
     def config(self) -> NodeConfig:
         """Return every node's configuration."""
-        names = [str(name) for name in self.names()]
-        usual = {"group": "checked", "group_size": self.voters, "voters": names, "state": "disk", "shared": "disk"}
+        names = [str(name) for name in self.names()[: self.voters]]
+        usual = {
+            "group": "checked",
+            "group_size": len(self.names()),
+            "voters": names,
+            "state": "disk",
+            "shared": "disk",
+        }
         tables = SMALL.get("hybrid" if self.kind in CHURN else self.kind, {})
         return from_tables({"election": self.election, **tables, **self.node}, defaults=usual, path=("node",))
 
     def world(self, tamper: Tamper | None = None) -> World:
-        rates = self.rates or (1000,) * self.voters
-        if len(rates) != self.voters:
-            raise ConfigError(f"are {len(rates)} for {self.voters} nodes: give one each", field="rates")
+        size = len(self.names())
+        rates = self.rates or (1000,) * size
+        if len(rates) != size:
+            raise ConfigError(f"are {len(rates)} for {size} nodes: give one each", field="rates")
         clocks = tuple(Clock(index * ms(10_000), rate) for index, rate in enumerate(rates))  # Offsets mean nothing.
         nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper, told=self.told)
         return World(
@@ -110,6 +118,7 @@ class Case(Config, frozen=True, kw_only=True):
             **msgspec.structs.asdict(self.faults),
             "faults": left_of(self.faults, self.in_all)[ALL],
             "voters": self.voters,
+            "spares": self.spares,
             "elections": self.elections,
             "horizon_s": self.horizon / 1e9,
             "begins": "when all nodes start" if self.cold else "with the first leader",
@@ -213,7 +222,7 @@ def _row(world: World, event: Event, at_s: float, acting: tuple[int, ...]) -> Ro
         return Row(at_s=at_s, node=index, text=timer if what == "fire" else f"{what}: {timer}", acting=acting)
     if what == "see":
         return Row(at_s=at_s, node=index, text=f"is told the truth of {world.nodes.names[event[2]]}", acting=acting)
-    return Row(at_s=at_s, node=index, text=what, acting=acting)
+    return Row(at_s=at_s, node=index, text=" ".join(map(str, (what, *event[2:]))), acting=acting)
 
 
 def _shown(found: Any) -> str:

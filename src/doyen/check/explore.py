@@ -1,7 +1,8 @@
 """Explores every state of a small world that is within a bound, those with the fewest faults first.
 
 A state is left out where the same one was reached with as many faults left, of each kind: whatever can follow from the
-one can follow from the other.  So a counterexample has as few faults as any has, and is short.
+one can follow from the other.  So a counterexample has as few faults as any has, and is short.  What this and the turns
+save is decision 114.
 """
 
 from array import array

@@ -56,7 +56,7 @@ class _Walk:
             return found
         if kind is bool:
             return "b", int(found)
-        if kind is tuple:
+        if isinstance(found, tuple):  # Named ones, too.
             return tuple([part if part.__class__ in _PLAIN else self.of(part) for part in found])
         way = _WAYS.get(kind)
         if way is None:
@@ -72,6 +72,8 @@ class _Walk:
             return made
         if way == "set":
             return "set", *sorted([self.of(part) for part in found], key=repr)
+        if way == "plain":
+            return kind.__name__, repr(found)
         if way == "enum":
             return kind.__name__, found.name
         if way == "code":
@@ -103,6 +105,8 @@ _VALUES: dict[Any, Any] = {}  # What became of values that never change.
 def _way(found: Any, kind: type) -> str:
     if isinstance(found, Enum):
         return "enum"
+    if isinstance(found, int | str | float | bytes):
+        return "plain"
     if isinstance(found, Config | Draws | FunctionType | BuiltinFunctionType | type):
         return "code"
     if isinstance(found, Struct) and found.__struct_config__.frozen:

@@ -21,11 +21,13 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import Member
 from doyen.election.churn.machine import CTolerant
+from doyen.election.pole.machine import Pole
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION, LEADER, MEMBERSHIP, NOTES, Site, Stack
 
 Tamper = Callable[[Any], None]  # Breaks a machine that was just built, on purpose.
 Disk = tuple[tuple[str, bytes], ...]  # What is durable, by channel.
+Sent = tuple[tuple[NodeId | None, str, Any], ...]  # (to or None for all others, channel, message)
 
 
 class Came(NamedTuple):
@@ -63,7 +65,7 @@ class Step(NamedTuple):
     """The result of one input."""
 
     state: int
-    sent: tuple[tuple[NodeId | None, str, Any], ...]  # (to or None for all others, channel, message)
+    sent: Sent
     timers: tuple[tuple[Instant, Fired], ...]
     records: tuple[tuple[str, bytes], ...]
     facts: tuple[Any, ...]  # Of the election.
@@ -128,6 +130,7 @@ class Nodes:
         self._named: dict[int, NodeId | None] = {}
         self._finals: dict[int, tuple[Any, NodeId] | None] = {}
         self._standings: dict[int, tuple[NodeId | None, bool]] = {}
+        self._batons: dict[int, int] = {}
         kind = config.election_kind()
         self.promise = None if kind is None else config.promise(kind)
         self.is_weak = self.promise is not None and self.promise.sort == "weak"  # Two may lead, in two regions.
@@ -251,6 +254,28 @@ class Nodes:
             machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
             self._named[state] = machine.named if LinkBroken in machine.HEARS else None
         return self._named[state]
+
+    def baton(self, state: int) -> int:
+        """Return the number of the baton that a node in that state has; 0: none, or its election has no batons."""
+        if state not in self._batons:
+            machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+            self._batons[state] = int(machine.baton or b"0") if isinstance(machine, Pole) else 0
+        return self._batons[state]
+
+    def will(self, state: int) -> Any:
+        """Return what is sent to all others when a node in that state is known to be dead; None: nothing."""
+        machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+        return machine.will() if isinstance(machine, Pole) else None
+
+    def other_voters(self, state: int) -> list[frozenset[NodeId]]:
+        """Return by which voters a leader in that state may replace its own now."""
+        machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+        if not isinstance(machine, Pole) or machine.keeper.is_changing or not (machine.is_leader and machine.voting):
+            return []
+        now, spare = machine.electorate.voters, frozenset(self.names) - machine.electorate.voters
+        found = [now - {gone} for gone in sorted(now)] + [now | {new} for new in sorted(spare)]
+        found += [now - {gone} | {new} for gone in sorted(now) for new in sorted(spare)]
+        return [voters for voters in found if voters]
 
 
 def _read(data: bytes | None, kind: Any) -> Any:

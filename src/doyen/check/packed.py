@@ -48,6 +48,7 @@ class _Round(NamedTuple):
     turn: int
     term: int
     reigns: int
+    passed: int
     cut: int
     acted: int
     finals: Finals
@@ -79,6 +80,7 @@ class Packed:
             turn=state.turn,
             term=state.term,
             reigns=state.reigns,
+            passed=state.passed,
             cut=state.cut,
             acted=state.acted,
             finals=state.finals,
@@ -107,6 +109,7 @@ class Packed:
             held=tuple(held for _, held in nodes),
             term=one.term,
             reigns=one.reigns,
+            passed=one.passed,
             cut=one.cut,
             acted=one.acted,
             finals=one.finals,
@@ -160,8 +163,9 @@ class Packed:
                 state.now,
                 state.fresh,
                 index + 1,
-                max((state.term, *end.led)),
+                max((state.term, *[number for number, _ in end.led])),
                 state.reigns + len(end.led),
+                max(state.passed, end.passed),
                 state.cut,
                 state.acted | end.acted << index,
                 self.world.finals(state.finals, end.finals),

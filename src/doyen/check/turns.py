@@ -8,17 +8,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from doyen.check.nodes import Came, Disk, Fired, Input, Nodes, Ordered, Step, Written
+from doyen.check.nodes import Came, Disk, Fired, Input, Nodes, Ordered, Sent, Step, Written
 from doyen.check.views import Seen
 from doyen.core.clock import Instant
-from doyen.core.commands import Resign
+from doyen.core.commands import ChangeVoters, PassOn, Resign
 from doyen.core.ids import Incarnation, NodeId
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import BatonPassed, LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.election.churn.messages import LeaderHeld
 from doyen.node.stack import ELECTION, MEMBERSHIP
 
 DOWN: Final = -1
+BATON_AFTER: Final = 100  # The number of a baton is less by those that may still come.
 
 
 class Faults(Struct, frozen=True, kw_only=True):
@@ -32,9 +33,13 @@ class Faults(Struct, frozen=True, kw_only=True):
     duplicates: int = 0  # A message comes a second time, at any time.
     cuts: int = 0  # A node is cut off from all others for a while.
     breaks: int = 0  # A node is told, wrongly or not, that its leader is gone.
+    wills: int = 0  # A leader crashes with its disk, and its will is sent.
+    batons: int = 0  # A leader gets the command to pass a baton on.
+    changes: int = 0  # A leader gets the command to add a voter, to remove one, or to replace one.
 
 
-CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.
+CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS = range(8)
+WILLS, BATONS, CHANGES, ALL = range(8, 12)  # ALL: of any kind.
 Left: TypeAlias = tuple[int, ...]  # The faults that are left.
 Numbers: TypeAlias = tuple[int, ...]  # Of messages or timers.
 Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (decision, its final leader)
@@ -70,10 +75,11 @@ class Turn(NamedTuple):
     left: Left
     sent: tuple[Numbers, ...]  # By receiver.
     acted: bool  # Whether it has acted as the leader at any moment.
-    led: Numbers  # The terms that it began to lead in.
+    led: tuple[tuple[int, int], ...]  # The terms that it began to lead in, each with the baton that it had then.
     finals: Finals = ()  # What it came to hold for final, in a weak election.
     went_back: Order = ()  # A leader that it told of after a greater one.
     up: Numbers = ()  # The incarnation of each node that is up, when time has just moved on; where the world tells it.
+    passed: int = 0  # The greatest baton that it has passed on for good.
 
 
 class Turns:
@@ -196,13 +202,23 @@ class Turns:
                 happens(("slow", index), turn._replace(node=node._replace(slow=True), left=less(left, HOLDS)))
         if left[CRASHES]:
             for kept_disk in (node.disk,) if not node.disk else (node.disk, ()):
-                told = node.told[:1] if kept_disk else ()
-                down = NEW._replace(disk=kept_disk, starts=node.starts, has_voted=node.has_voted, told=told)
                 what = "crash" if kept_disk == node.disk else "crash and lose the disk"
-                inbox = (*turn.inbox[:index], (), *turn.inbox[index + 1 :])  # What it told itself is gone with it.
-                happens((what, index), turn._replace(node=down, inbox=inbox, left=less(left, CRASHES)))
+                happens((what, index), self.crashed(index, turn, kept_disk)._replace(left=less(left, CRASHES)))
         if left[RESIGNATIONS] and node.mine:
             happens(("resign", index), turn._replace(left=less(left, RESIGNATIONS)), Ordered(ELECTION, Resign()))
+        if left[WILLS] and node.mine and (will := self.nodes.will(node.state)) is not None:
+            dead = self.crashed(index, turn, node.disk)._replace(left=less(left, WILLS))
+            happens(("die with a will", index), self._sending(index, dead, ((None, ELECTION, will),), reached))
+        leads = bool(left[BATONS] or left[CHANGES]) and node.mine and self.nodes.leads(node.state, now)
+        if left[BATONS] and leads:
+            number = BATON_AFTER - left[BATONS]  # Each is greater than those before it.
+            baton = PassOn(number, b"%d" % number)
+            happens(("pass on", index, number), turn._replace(left=less(left, BATONS)), Ordered(ELECTION, baton))
+        if left[CHANGES] and leads:
+            for voters in self.nodes.other_voters(node.state):
+                change = Ordered(ELECTION, ChangeVoters(1, voters))
+                event = ("change voters", index, ", ".join(sorted(voters)))
+                happens(event, turn._replace(left=less(left, CHANGES)), change)
         if left[BREAKS] and not node.mine and (leader := self.nodes.named(node.state)) is not None:
             broken = LinkBroken(leader, Incarnation(0), gone=True)
             happens(("break", index), turn._replace(left=less(left, BREAKS)), Ordered(ELECTION, broken))
@@ -212,6 +228,13 @@ class Turns:
                 wrong = self._seeing(turn, other, 0)._replace(left=less(left, BREAKS))
                 happens(("break", index), wrong, self._sight(other, 0))
         return found
+
+    def crashed(self, index: int, turn: Turn, disk: Disk) -> Turn:
+        """Return the turn after a node has crashed, with that on its disk."""
+        node, inbox = turn.node, turn.inbox
+        told = node.told[:1] if disk else ()
+        down = NEW._replace(disk=disk, starts=node.starts, has_voted=node.has_voted, told=told)
+        return turn._replace(node=down, inbox=(*inbox[:index], (), *inbox[index + 1 :]))  # What it told itself is gone.
 
     def _seeing(self, turn: Turn, other: int, incarnation: int) -> Turn:
         sees = turn.node.sees
@@ -230,14 +253,16 @@ class Turns:
     def _after(self, index: int, turn: Turn, step: Step, now: Instant, reached: frozenset[int]) -> Turn:
         """Return the turn after a step."""
         node, name = turn.node, self.nodes.names[index]
-        mine, led, timers, writing, sent = node.mine, turn.led, node.timers, node.writing, turn.sent
-        told, finals, went_back, inbox = node.told, turn.finals, turn.went_back, turn.inbox
+        mine, led, timers, writing, passed = node.mine, turn.led, node.timers, node.writing, turn.passed
+        told, finals, went_back = node.told, turn.finals, turn.went_back
         for fact in step.facts:
             if isinstance(fact, LeaderElected):
                 mine = 0 if fact.term.leader != name else fact.term.number
-                led = (*led, mine) if mine else led
+                led = (*led, (mine, self.nodes.baton(step.state))) if mine else led
             elif isinstance(fact, LeaderLost) and fact.term.leader == name and fact.term.number == mine:
                 mine = 0
+            elif isinstance(fact, BatonPassed):
+                passed = max(passed, *fact.numbers)
             if self.nodes.is_weak and (order := order_of(fact)):
                 went_back = order if order < told[: len(order)] else went_back
                 told = max(told, order)
@@ -249,17 +274,7 @@ class Turns:
         if step.records:
             writing += step.records
         if step.sent:
-            boxes = list(sent)
-            for to, channel, message in step.sent:
-                came = Came(name, channel, message)
-                if to == name:
-                    own = self._number((index, index, came), self.messages)
-                    inbox = (*inbox[:index], (*inbox[index], own), *inbox[index + 1 :])
-                for other in reached if to is None else reached.intersection({self._indices.get(to, DOWN)}):
-                    number = self._number((index, other, came), self.messages)
-                    if number not in boxes[other]:  # Alike messages of one round count once.
-                        boxes[other] = (*boxes[other], number)
-            sent = tuple(boxes)
+            turn = self._sending(index, turn, step.sent, reached)
         node = Node(
             step.state,
             mine,
@@ -274,7 +289,21 @@ class Turns:
             node.sees,
         )
         acted = turn.acted or (mine > 0 and not self.nodes.is_weak and self.nodes.leads(step.state, now))
-        return Turn(node, inbox, turn.held, turn.left, sent, acted, led, finals, went_back, turn.up)
+        return Turn(node, turn.inbox, turn.held, turn.left, turn.sent, acted, led, finals, went_back, turn.up, passed)
+
+    def _sending(self, index: int, turn: Turn, messages: Sent, reached: frozenset[int]) -> Turn:
+        """Return the turn after a node has sent these."""
+        boxes, inbox, name = list(turn.sent), turn.inbox, self.nodes.names[index]
+        for to, channel, message in messages:
+            came = Came(name, channel, message)
+            if to == name:
+                own = self._number((index, index, came), self.messages)
+                inbox = (*inbox[:index], (*inbox[index], own), *inbox[index + 1 :])
+            for other in reached if to is None else reached.intersection({self._indices.get(to, DOWN)}):
+                number = self._number((index, other, came), self.messages)
+                if number not in boxes[other]:  # Alike messages of one round count once.
+                    boxes[other] = (*boxes[other], number)
+        return turn._replace(sent=tuple(boxes), inbox=inbox)
 
     def _number(self, found: Any, known: list[Any]) -> int:
         number = self._numbers.get(found)

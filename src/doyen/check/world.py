@@ -34,6 +34,7 @@ class State(NamedTuple):
     held: tuple[Numbers, ...]  # By receiver.
     term: int  # The greatest number under which anybody led.
     reigns: int  # How often a node began to lead.
+    passed: int  # The greatest baton that was passed on for good.
     cut: int  # The node that is cut off, or NOBODY.
     acted: int  # Who has acted at any moment of this round, as bits.
     finals: Finals = ()  # Of weak elections: whom anybody held for final, by which decision.
@@ -109,7 +110,7 @@ class World:
         """Return the state in which all nodes have just started."""
         nothing = (self._nothing,) * self.size
         up = (1,) * self.size if self.nodes.told else ()
-        state = State(0, True, 0, (NEW,) * self.size, nothing, nothing, self._nothing, 0, 0, NOBODY, 0, up=up)
+        state = State(0, True, 0, (NEW,) * self.size, nothing, nothing, self._nothing, 0, 0, 0, NOBODY, 0, up=up)
         for index in range(self.size):
             turn = self.turns.started(
                 index, self._turn(state, index, ()), self.clocks[index].at(0), self._reached[index, NOBODY]
@@ -156,8 +157,9 @@ class World:
             inbox=(*state.inbox[:index], self._nothing, *state.inbox[index + 1 :]),
             outbox=outbox,
             held=(*state.held[:index], turn.held, *state.held[index + 1 :]),
-            term=max((state.term, *turn.led)),
+            term=max((state.term, *[number for number, _ in turn.led])),
             reigns=state.reigns + len(turn.led),
+            passed=max(state.passed, turn.passed),
             acted=state.acted | turn.acted << index,
             finals=self.finals(state.finals, turn.finals),
         )
@@ -170,9 +172,11 @@ class World:
     def _violation(self, state: State, index: int, turn: Turn) -> Violation | None:
         name, names = self.nodes.names[index], self.nodes.names
         term = state.term
-        for number in turn.led if self.fenced else ():
+        for number, baton in turn.led if self.fenced else ():
             if number <= term:
                 return Violation("shared", f"{name} leads in term {number}, after somebody led in term {term}")
+            if baton < state.passed:
+                return Violation("baton", f"{name} leads in term {number} without the baton that was passed on")
             term = number
         known = dict(state.finals)
         for election, leader in turn.finals:

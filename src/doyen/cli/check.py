@@ -24,11 +24,14 @@ FAULTS = {
     "duplicates": "Messages that come twice, at any time.",
     "cuts": "Nodes that are cut off from all others for a while.",
     "breaks": "Nodes that are told, wrongly or not, that the leader is gone.",
+    "wills": "Leaders that crash, and whose wills are sent.",
+    "batons": "Batons that a leader passes on.",
+    "changes": "Changes of voters: one comes, one goes, or one is replaced.",
 }
 
 
 HOLDS = {
-    "quorum": "never two leaders at once, no term led in twice",
+    "quorum": "never two leaders at once, no term led in twice, no baton lost",
     "timed": "never two leaders at once",
     "weak": "no node went back to an earlier leader, no decision has two, and all follow one in the end",
 }
@@ -45,6 +48,7 @@ def _faults(command: Any) -> Any:
 @click.command("check", help="Explore every order of events in a small group that elects by ELECTION, within a bound.")
 @click.argument("election")
 @click.option("--voters", type=click.IntRange(1, 9), default=None, help="How many nodes.  [default: 3; hybrid: 4]")
+@click.option("--spares", type=click.IntRange(0, 6), default=0, help="Nodes beside the voters, which may become some.")
 @_faults
 @click.option(
     "--faults",
@@ -70,6 +74,7 @@ def _faults(command: Any) -> Any:
 def command(
     election: str,
     voters: int | None,
+    spares: int,
     in_all: int | None,
     elections: int,
     horizon: str | None,
@@ -91,6 +96,7 @@ def command(
     case = replace(
         usual,
         voters=usual.voters if voters is None else voters,
+        spares=spares,
         horizon=usual.horizon if horizon is None else _horizon(horizon),
         elections=elections,
         cold=cold,
