@@ -93,5 +93,5 @@ def test_what_is_not_given_is_not_said() -> None:
     assert isinstance(doyen.Swim(), Choice)
     with pytest.raises(TypeError, match=r"Hybrid has no field 'mising_max': do you mean missing_max\?"):
         doyen.Hybrid(mising_max=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="Pole has no field 'voters': .*; voters, .* are arguments of join itself"):
+    with pytest.raises(TypeError, match=r"Pole has no field 'voters': .*; voters, .* are arguments of join itself"):
         doyen.Pole(voters=["ant"])  # type: ignore[call-arg]

@@ -23,7 +23,9 @@ from doyen_lab.contest.trial import Lost, Trial, check_distinct, count_all, phas
 
 PATIENCE_S = 120.0
 MORE_MULT = 3  # Quick systems lose up to this many times as many leaders.
-PAUSE_MAX_S = 4.0  # Faults come at any phase of heartbeats: ours every 1 or 1.25 s, serf's every second, kazoo's every 3.3.
+PAUSE_MAX_S = (
+    4.0  # Faults come at any phase of heartbeats: ours every 1 or 1.25 s, serf's every second, kazoo's every 3.3.
+)
 SAMPLE_S = 5.0
 # Theirs by ours, at least; gossip and quorum are published as they are.
 KILL_AIMS = {"unicast": 3.0, "multicast": 10.0}
