@@ -77,6 +77,6 @@ def test_what_is_for_all_goes_to_those_that_are_listed_after_this_node() -> None
     transport.address, sent = EVE, list[Address]()
     transport.send = lambda data, to: sent.append(to)
     echoes = Echoes(AddressBook(NodeId("me")), lambda: 0.0, Random(1), lambda data, to: None)
-    gate = Gate(transport, Seal(Keyring([KEY]), "group"), echoes, Counter(), datagram_max=1400)
+    gate = Gate(transport, Seal(Keyring([KEY]), "group"), echoes, Counter(), datagram_max=1400, clock=lambda: 0.0)
     gate.send_to_all(b"word", [EVE, MEMBER])
     assert sent == [MEMBER]
