@@ -187,8 +187,9 @@ def rivalry(seed: int, tamper: Tamper | None = None) -> Rivals:
 
 
 def test_a_machine_short_of_time_has_no_two_that_act_for_long_in_one_election() -> None:
-    assert rivalry(1).together <= FOR_A_MOMENT
-    assert rivalry(1, as_mutant(ActsTentatively)).together > seconds(2)
+    for seed in (4, 5):
+        assert rivalry(seed).together <= FOR_A_MOMENT
+        assert rivalry(seed, as_mutant(ActsTentatively)).together > seconds(1)
 
 
 @pytest.mark.soak
