@@ -61,10 +61,11 @@ class _Loop:
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
+        self._door = threading.Lock()  # Held while something is begun, and while the loop closes.
 
     def start(self) -> None:
         self.loop, self._process = asyncio.new_event_loop(), os.getpid()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="doyen", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(self.loop,), name="doyen", daemon=True)
         self._thread.start()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
@@ -81,11 +82,12 @@ class _Loop:
             raise LocalProtocolError("this node has not joined yet: with doyen.sync.join(…) as node")
         if self.foreign:
             raise LocalProtocolError("this process was forked from the one that joined: call doyen.sync.join(…) here")
-        if self.loop.is_closed():
-            raise LocalProtocolError("this node has left: make another, doyen.sync.join(…)")
         if self.here:
             raise LocalProtocolError("this would wait for itself: a score function must not wait for its own node")
-        return asyncio.run_coroutine_threadsafe(work(), self.loop)
+        with self._door:
+            if self.loop.is_closed():
+                raise LocalProtocolError("this node has left: make another, doyen.sync.join(…)")
+            return asyncio.run_coroutine_threadsafe(work(), self.loop)
 
     @property
     def here(self) -> bool:
@@ -112,7 +114,13 @@ class _Loop:
         asyncio.run_coroutine_threadsafe(_settled(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        loop.close()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.run_forever()
+        with self._door:  # What was begun since it settled ends, too: its caller would wait for ever.
+            loop.run_until_complete(_settled())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
 
 async def _settled() -> None:
@@ -122,7 +130,6 @@ async def _settled() -> None:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class Term:
@@ -404,12 +411,17 @@ def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:
     """Yield what an asynchronous source yields; a reader that stops early ends the source too."""
     try:
         while True:
-            if loop.over:
-                return
             try:
-                yield loop.call(lambda: _next(source))
+                found = None if loop.over else loop.call(lambda: _next(source))
             except StopAsyncIteration:
                 return
+            except LocalProtocolError:
+                if not loop.over:
+                    raise
+                return  # It has closed just now.
+            if found is None:
+                return
+            yield found
     finally:  # Not waited for: this may be the collector's doing, on any thread, or at the interpreter's end.
         if loop.loop is not None and loop.running:
             asyncio.run_coroutine_threadsafe(source.aclose(), loop.loop)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ import pytest
 import doyen
 from doyen.errors import LeadershipLost, LocalProtocolError
 from doyen.node.campaign import Campaign
+from doyen.node.events import Event
 
 pytestmark = pytest.mark.live
 
@@ -101,9 +102,11 @@ def test_threads_that_wait_are_told_when_another_ends_the_node(monkeypatch: pyte
             said.append(str(error))
 
     def events() -> None:
-        found = node.events()
-        reading.set()
-        said.append(f"events ended, {[event.kind for event in found if not event.already]}")
+        kinds = []
+        for event in node.events():
+            reading.set()  # It begins with what holds, and tells of the end from then on.
+            kinds += [] if event.already else [event.kind]
+        said.append(f"events ended, {kinds}")
 
     def terms() -> None:
         said.append(f"terms ended, {list(node.terms())}")
@@ -119,6 +122,19 @@ def test_threads_that_wait_are_told_when_another_ends_the_node(monkeypatch: pyte
         thread.join(5)
     left = "this node has left, it leads nothing any more: make another, doyen.join(…)"
     assert sorted(said) == ["events ended, ['stopped']", "terms ended, []", left]
+
+
+def test_a_reader_ends_though_it_asks_while_the_loop_closes() -> None:
+    def read(found: Iterator[Event]) -> None:
+        for _ in found:
+            pass
+
+    for _ in range(30):
+        with never_elected() as node:
+            reader = threading.Thread(target=read, args=(node.events(),), daemon=True)
+            reader.start()
+        reader.join(10)
+        assert not reader.is_alive()
 
 
 def test_ctrl_c_ends_waiting_and_nothing_goes_on_waiting_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
