@@ -103,9 +103,19 @@ class _Loop:
         """Return whether this is a fork of the process that joined: its threads are not here."""
         return self._process != os.getpid()
 
-    @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.loop is not None and self.loop.is_closed()
+
+    def abandon(self, source: AsyncGenerator[Any, None]) -> None:
+        """Have a source ended that nobody reads any more; a loop that closes does so itself.
+
+        Nothing is waited for: this may be the collector's doing, on any thread, or at the interpreter's end.
+        """
+        if self.loop is not None and self.running and self._door.acquire(blocking=False):
+            try:
+                asyncio.run_coroutine_threadsafe(source.aclose(), self.loop)
+            finally:
+                self._door.release()
 
     def stop(self) -> None:
         """Let waiting callers know that nothing will come, then end the thread."""
@@ -391,7 +401,7 @@ class Node(Campaign):
 
     def leave(self) -> None:
         """Leave in order: stop the bodies that act as leader, notify the others, then fall silent."""
-        if self._loop.loop is not None and not self._loop.over:
+        if self._loop.loop is not None and not self._loop.is_over():
             self._loop.call(self._node.leave)
 
     def _ask(self, what: Callable[[], T]) -> T:
@@ -400,7 +410,7 @@ class Node(Campaign):
         async def ask() -> T:
             return what()
 
-        return what() if self._loop.over or self._loop.here else self._loop.call(ask)
+        return what() if self._loop.is_over() or self._loop.here else self._loop.call(ask)
 
     def _leave_at_exit(self) -> None:
         if self._loop.running:
@@ -410,21 +420,18 @@ class Node(Campaign):
 def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:
     """Yield what an asynchronous source yields; a reader that stops early ends the source too."""
     try:
-        while True:
+        while not loop.is_over():
             try:
-                found = None if loop.over else loop.call(lambda: _next(source))
+                found = loop.call(lambda: _next(source))
             except StopAsyncIteration:
                 return
             except LocalProtocolError:
-                if not loop.over:
+                if not loop.is_over():
                     raise
                 return  # It has closed just now.
-            if found is None:
-                return
             yield found
-    finally:  # Not waited for: this may be the collector's doing, on any thread, or at the interpreter's end.
-        if loop.loop is not None and loop.running:
-            asyncio.run_coroutine_threadsafe(source.aclose(), loop.loop)
+    finally:
+        loop.abandon(source)
 
 
 async def _next(source: AsyncGenerator[T, None]) -> T:

@@ -230,6 +230,23 @@ def test_the_first_does_not_wait_for_one_that_has_another_key(tmp_path: Path) ->
         assert not acts("elder", "bee")
 
 
+def test_two_that_are_each_others_seed_and_have_no_key_in_common_do_not_both_wait(tmp_path: Path) -> None:
+    write_keys(tmp_path / "key", [new_key()])
+    ports = ("127.0.0.1:17648", "127.0.0.1:17649")
+    with ExitStack() as stack:
+        flags = ("--alone-after", "1s", "--bind", ports[0], "--seed", ports[1], "--name", "ant", "--expect", "2")
+        first = stack.enter_context(runner(*flags, group="pair"))
+        told(first, "waiting", "1 of the 2")
+        flags = ("--alone-after", "1s", "--bind", ports[1], "--seed", ports[0], "--name", "bee")
+        second = stack.enter_context(runner(*flags, "--key-file", str(tmp_path / "key"), group="pair"))
+        told(second, "waiting", "ant on this machine has no key")
+        stack.enter_context(runner("--alone-after", "1s", "--name", "cat", group="pair"))
+        until = time.monotonic() + 20
+        while not acts("pair", "ant"):
+            assert time.monotonic() < until, "each waits for the other"
+            time.sleep(0.1)
+
+
 def test_a_quorum_without_its_majority_says_who_is_silent_until_that_one_comes(tmp_path: Path) -> None:
     flags = ("--election", "quorum", "--voters", "ant,bee,cat", "--state", str(tmp_path), "--newcomer")
     with ExitStack() as stack:

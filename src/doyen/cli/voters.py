@@ -93,8 +93,10 @@ def _print(told: dict[str, Any], as_json: bool) -> None:
     if told["answering"] is not None:
         silent = sorted({*told["voters"], *told["earlier"]} - {*told["answering"]})
         click.echo(f"  {in_words(told['may_fail'])}" + (f"; silent: {', '.join(silent)}" if silent else ""))
-    if told["abstains"]:
-        click.echo(f"  {told['node']} itself does not vote: it has no record of earlier votes (doyen explain)")
+    if told.get("abstains"):
+        click.echo(
+            f"  {told['node']} itself does not vote: it has no record of earlier votes (doyen doctor: what to do)"
+        )
     if sorted(told["voters"]) != told["configured"]:
         click.echo(f"  --voters says {', '.join(told['configured'])}: change it before each member's next start")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from doyen.node.agent import Agent
 
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
-# Whoever was not heard for `alone_after` is gone, and not let act first; within these, and at once where that is 0.
+# A member that was not heard for `alone_after` is gone; that time is taken within these limits, unless it is 0.
 AHEAD_MIN: Final[Duration] = seconds(3)
 AHEAD_MAX: Final[Duration] = seconds(60)
 CLEAR: Final = ("clear",)  # The keys of a node that has none.
@@ -63,7 +63,7 @@ class Sight:
             met_others=bool(self._met),
             namesake=driver.has_namesake(),
             calls=bool(config.multicast),
-            acting=(*map(str, acting), *(elder if within else ()), *self._unread(given, within)),
+            acting=(*map(str, acting), *(elder if within else ()), *self._unread(usable, given, within)),
             barred=younger,
             earlier=tuple(map(str, earlier)),
         )
@@ -93,16 +93,17 @@ class Sight:
             (elder if is_elder else younger).append(text)
         return tuple(elder), tuple(younger)
 
-    def _unread(self, given: Iterable[Address], within: Duration) -> Iterator[str]:
+    def _unread(self, here: Iterable[Entry], given: Iterable[Address], within: Duration) -> Iterator[str]:
         """Yield the seeds that lately sent what a key seals, which this node has not: they are let act first.
 
-        Such packets can be forged, so a node that has a key does not go by them (decision 174).
+        Such packets can be forged, so a node that has a key does not go by them (decision 174).  Of nodes that are
+        registered here the first acts, and what they send counts for nothing: else two might wait for each other.
         """
         driver = self._agent.driver
         if driver.seal is None and driver.addresses.unread:
-            hosts = {address.host for address in given}
+            hosts, registered = {address.host for address in given}, {entry.address for entry in here}
             for address, (_, at) in driver.addresses.unread.items():
-                if driver.clock() - at < within and address.host in hosts:
+                if driver.clock() - at < within and address.host in hosts and str(address) not in registered:
                     yield f"seed {address} has a key, this node has none: {SAME_KEY}"
 
     def _seeds_given(self) -> Mapping[str, Sequence[Address]]:

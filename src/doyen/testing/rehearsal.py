@@ -27,7 +27,7 @@ GONE_S = tuple(accumulate(LOOKS_S))[:3]
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """What was measured of the machines and the network that a group runs on, in seconds."""
+    """Measurements of the machines and the network that a group runs on, in seconds."""
 
     delay_s: float  # Of a message.
     step_s: float = 0.0  # What a process takes for a message, in the mean: it is woken, and works.
