@@ -17,7 +17,7 @@ from doyen.sim.trace import Kind, Trace
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios").glob("*.toml"))
-LONG = ("lossy_grid",)  # Forty-nine nodes for four minutes: run by the soak.
+LONG = ("lossy_grid", "ring_storm", "starved")  # Many nodes for long: run by the soak.
 EACH = [pytest.param(path, marks=[pytest.mark.soak] * (path.stem in LONG), id=path.stem) for path in FILES]
 SAMPLE, SOAK = 8, 1000
 

@@ -27,7 +27,11 @@ from doyen.sim.world import World
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios").glob("*.toml"))
-LONG = ("lossy_grid", "ring_storm")  # Run by the soak; test_kills.py and test_ring_storm.py run them once or more.
+LONG = (
+    "lossy_grid",
+    "ring_storm",
+    "starved",
+)  # Run by the soak; test_kills.py and test_ring_storm.py run them once or more.
 EACH = [pytest.param(path, marks=[pytest.mark.soak] * (path.stem in LONG), id=path.stem) for path in FILES]
 
 
