@@ -45,7 +45,7 @@ BEE, LIFE = NodeId("bee"), Incarnation(1)
 OURS = {"election": "announce", "membership": "none"}
 THEIRS = {"election": "hybrid", "membership": "swim", "rank": "hash"}
 VOTES: dict[str, Any] = {"voters": ("ant", "bee"), "volatile": True, "newcomer": True}
-GATE: dict[str, Any] = {"settle": 0, "alone_after": 0, "expect": 0, "quorum": False}
+GATE: dict[str, Any] = {"settle": 0, "notice": 0, "alone_after": 0, "expect": 0, "quorum": False}
 START: Instant = seconds(100)
 
 

@@ -19,12 +19,12 @@ from doyen.node.gatekeeper import WARN_AFTER, Gatekeeper
 from doyen.node.registry import find_election
 from doyen.node.reign import Reign
 
-SETTLE, ALONE = ms(200), seconds(10)
+SETTLE, NOTICE, ALONE = ms(200), seconds(3), seconds(10)
 TWO = Seen(present_count=2)
 
 
 def gate(*, alone_after: Duration = ALONE, expect: int = 0, quorum: bool = False) -> Gate:
-    return Gate(0, settle=SETTLE, alone_after=alone_after, expect=expect, quorum=quorum)
+    return Gate(0, settle=SETTLE, notice=NOTICE, alone_after=alone_after, expect=expect, quorum=quorum)
 
 
 def test_whoever_knows_of_nobody_acts_as_soon_as_it_is_named_and_is_said_to_be_alone() -> None:
@@ -46,7 +46,7 @@ def test_what_a_person_can_mend_has_advice_and_what_passes_by_itself_has_none() 
     assert "seed host" in made.why and "--seed HOST" in made.advice
     made.look(0, Seen(present_count=3))
     assert made.calms and not made.advice
-    made.look(SETTLE, TWO)
+    made.look(NOTICE, TWO)
     assert made.open and not made.why + made.advice
 
 
@@ -111,6 +111,19 @@ def test_among_others_a_leader_settles_and_every_change_begins_it_anew() -> None
     assert made.look(2 * SETTLE + 1, TWO) and not made.alone
 
 
+def test_a_leader_that_meets_its_seeds_late_waits_until_they_must_have_met_it() -> None:
+    """Three hosts whose network came up late: one heard the others .7 s before they put it on their lists."""
+    late, soon = gate(), gate()
+    late.named(0, leader=True)
+    for made in (late, soon):
+        made.look(0, Seen(silent_seeds=("host",)))
+        made.look(seconds(1), TWO)
+    soon.named(seconds(1), leader=True)
+    assert not late.look(seconds(1) + NOTICE - 1, TWO) and late.calms
+    assert late.look(seconds(1) + NOTICE, TWO)
+    assert soon.look(seconds(1) + SETTLE, TWO), "nobody was named before they met"
+
+
 def test_where_others_may_hear_a_multicast_the_first_leader_settles_too() -> None:
     made = gate()
     made.named(0, leader=True)
@@ -153,7 +166,7 @@ def test_an_answer_ends_the_wait() -> None:
     made.named(0, leader=True)
     assert not made.look(seconds(3600), Seen(silent_seeds=("host",))) and "forever" in made.why
     assert not made.look(seconds(3600), TWO) and made.calms  # It may have begun an election of its own.
-    assert made.look(seconds(3601), TWO) and not made.alone
+    assert made.look(seconds(3600) + NOTICE, TWO) and not made.alone
 
 
 def test_whoever_answers_late_may_be_a_rival() -> None:
@@ -162,7 +175,7 @@ def test_whoever_answers_late_may_be_a_rival() -> None:
     assert not made.look(seconds(3), Seen(silent_seeds=("host",)))
     heard = Seen(met_others=True)  # Its first datagram has come, and it is on no list yet.
     assert not made.look(seconds(3) + 1, heard) and made.calms
-    assert made.look(seconds(3) + 1 + SETTLE, TWO)
+    assert made.look(seconds(3) + 1 + NOTICE, TWO)
 
 
 def test_a_process_of_this_machine_that_has_not_answered_is_waited_for_too() -> None:

@@ -5,7 +5,8 @@
     machine   every node of the group that is registered on this machine has answered, or `alone_after` is over
     others    nobody that runs something else, or has another key, may act; who has started earlier is let go first
     name      no earlier process of this name was heard
-    calm      no leader was named and no member came for the time in which a rival election ends
+    calm      no leader was named and no member came for the time in which a rival election ends; where seeds answer
+              after a leader was named, for the time in which a dead leader is noticed: they may not know this node yet
 
 Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once, or
 where its election has tentative leaders once it is final (decision 38).
@@ -34,11 +35,15 @@ class Seen(Struct, frozen=True, kw_only=True):
 class Gate:
     """The first act of one node in one election.  While closed, `why` says what it waits for, `advice` what to do."""
 
-    def __init__(self, now: Instant, *, settle: Duration, alone_after: Duration, expect: int, quorum: bool) -> None:
+    def __init__(
+        self, now: Instant, *, settle: Duration, notice: Duration, alone_after: Duration, expect: int, quorum: bool
+    ) -> None:
         self._began_at = self._changed_at = now
-        self._settle, self._alone_after, self._expect, self._quorum = settle, alone_after, expect, quorum
+        self._settle, self._notice, self._alone_after, self._expect = settle, notice, alone_after, expect
+        self._quorum = quorum
         self._led = False  # Whether a leader is named.
-        self._was_silent = False  # Whether somebody had not answered when it looked last.
+        self._was_silent = False  # Whether somebody had not answered when it looked last,
+        self._lacked_seeds = False  # and whether no seed had.
         self.defers = False  # Whether it lets others act that run something else.
         self.met = expect <= 1  # Whether `expect` members have answered at the same time.
         self.open = quorum and self.met
@@ -58,7 +63,10 @@ class Gate:
         ahead = seen.acting or (() if waited else seen.earlier)
         if (self._was_silent and not silent) or (self.defers and not ahead):
             self._changed_at = now  # A node that answers only now may have begun an election of its own.
-        self._was_silent, self.defers = bool(silent), bool(ahead) and not self._quorum
+        if self._lacked_seeds and not seen.silent_seeds and self._led:
+            self._settle = max(self._settle, self._notice)
+        self._was_silent, self._lacked_seeds = bool(silent), bool(seen.silent_seeds)
+        self.defers = bool(ahead) and not self._quorum
         lone = seen.present_count == 1 and not silent and not seen.calls and not seen.met_others
         self.calms, self.advice = False, ""
         if not self.met:

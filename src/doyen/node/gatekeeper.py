@@ -98,6 +98,7 @@ class Gatekeeper:
             gate = reign.gate = Gate(
                 now,
                 settle=config.settle(reign.kind),
+                notice=min(config.worst_case(reign.kind).detection, config.alone_after),
                 alone_after=config.alone_after,
                 expect=config.expect,
                 quorum=config.promise(reign.kind).strong,

@@ -172,7 +172,7 @@ class Watched(Rebuilt):
                 continue
             config = self.stack.config
             if not (config.promise(reign.kind).strong and config.expect <= 1):
-                reign.gate = Gate(0, settle=0, alone_after=FOREVER, expect=2, quorum=False)
+                reign.gate = Gate(0, settle=0, notice=0, alone_after=FOREVER, expect=2, quorum=False)
                 reign.gate.why = "its first act waits until the election has settled"
             before = known.get(name)
             if before is None:
