@@ -18,7 +18,7 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 # The tests are compiled once, beside the types: else four workers would each do it.
 	.venv/bin/mypy & .venv/bin/pytest --collect-only -qq >/dev/null; wait $$!
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and live" -n 4 --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and live" -n 6 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and alone" -n 3 --dist worksteal $(ARGS)
 
 lint: .venv/.all

@@ -25,7 +25,7 @@ def _case(horizon_ms: int, in_all: int, spares: int = 0, **faults: int) -> Case:
     [
         pytest.param(_case(400, 1, wills=1, batons=1, changes=1), 2, id="one of them, over a lease"),
         pytest.param(_case(100, 1, 1, wills=1, batons=1, changes=1), 2, id="one of them, with a spare"),
-        pytest.param(_case(100, 2, wills=1, batons=1, changes=1), 2, id="two of them"),
+        pytest.param(_case(100, 2, wills=1, batons=1, changes=1), 2, id="two of them", marks=pytest.mark.soak),
         pytest.param(_case(200, 2, wills=1, batons=1), 2, id="a baton and a will", marks=pytest.mark.soak),
         pytest.param(_case(100, 2, 1, wills=1, batons=1, changes=1), 3, id="two, with a spare", marks=pytest.mark.soak),
         pytest.param(_case(100, 3, wills=1, batons=1, changes=1), 2, id="all of them", marks=pytest.mark.soak),
