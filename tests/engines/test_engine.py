@@ -4,13 +4,12 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
 from pathlib import Path
 
 import pytest
+from engine_group import GROUPS, group, relayed
 from writers import KINDS
 
 import doyen
@@ -20,67 +19,6 @@ from doyen_lab.relay import Relay
 from doyen_lab.servers import Server, free_port, running
 
 pytestmark = pytest.mark.live
-PATIENCE_S = 60.0
-TIMERS = {"lease": "1s", "renew_interval": "300ms", "stand_time": "40ms"}
-_groups = count()
-
-
-class Group:
-    """Three nodes of this process, watched at every turn of its loop."""
-
-    def __init__(self, nodes: list[doyen.Node]) -> None:
-        self.nodes, self.overlaps, self.reigns = nodes, 0, list[tuple[int, str]]()
-        self.acting: list[str] = []  # As last watched: whoever is waited for has been counted.
-
-    @property
-    def leaders(self) -> list[str]:
-        return [node.name for node in self.nodes if node.is_leader]
-
-    def term_of(self, name: str) -> int:
-        found = next(node.term for node in self.nodes if node.name == name)
-        return 0 if found is None else found.number
-
-    async def watch(self) -> None:
-        while True:
-            acting = self.leaders
-            self.overlaps += len(acting) > 1
-            if acting != self.acting:
-                self.reigns += [(self.term_of(name), name) for name in acting]
-                self.acting = acting
-            await asyncio.sleep(0.002)
-
-    async def until(self, what: str, holds: Callable[[list[str]], bool]) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not holds(self.acting):
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            pytest.fail(f"{what}, after {PATIENCE_S} s")
-
-
-@asynccontextmanager
-async def group(url: str, size: int = 3) -> AsyncIterator[Group]:
-    name = f"g{next(_groups)}"
-    async with AsyncExitStack() as stack:
-        nodes = [
-            await stack.enter_async_context(
-                doyen.join(name, name=f"n{i}", preset="lan", election=doyen.Engine(url, **TIMERS))
-            )
-            for i in range(size)
-        ]
-        made = Group(nodes)
-        watching = asyncio.create_task(made.watch())
-        try:
-            await made.until("nobody leads at first", bool)
-            yield made
-            assert not watching.done(), "it was watched to the end"
-        finally:
-            watching.cancel()
-        assert made.overlaps == 0
-
-
-def relayed(server: Server, relay: Relay) -> str:
-    return server.url.replace(str(server.port), str(relay.port))
 
 
 async def outages(server: Server, hows: tuple[str, ...]) -> int:
@@ -127,7 +65,7 @@ def test_fifty_outages(kind: str, how: str, server_of: Callable[[str], Server], 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_swap_is_done_once(kind: str, server_of: Callable[[str], Server]) -> None:
-    url, key = server_of(kind).url, f"doyen/engine/swaps{next(_groups)}/-"
+    url, key = server_of(kind).url, f"doyen/engine/swaps{next(GROUPS)}/-"
     one, other = opened(url, key, 5), opened(url, key, 5)
     try:
         assert one.look() is None
@@ -206,7 +144,7 @@ def test_a_stopped_command_is_not_begun_again_in_the_rest_of_its_lease(
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
     server = server_of("redis")
     relay = Relay(server.port)
-    line = ["timeout", "20", sys.executable, "-m", "doyen", "run", "--group", f"g{next(_groups)}", "--preset", "lan"]
+    line = ["timeout", "20", sys.executable, "-m", "doyen", "run", "--group", f"g{next(GROUPS)}", "--preset", "lan"]
     line += ["--election", "engine", "--shared", relayed(server, relay), "--", "sleep", "600"]
     said = []
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as runner:

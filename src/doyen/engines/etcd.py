@@ -6,6 +6,7 @@ import ssl
 from base64 import b64decode, b64encode
 from typing import Any, Final
 
+from doyen.engines.quiet import has_ended
 from doyen.engines.url import Url
 from doyen.errors import TransportError
 
@@ -75,6 +76,8 @@ class Gateway:
     def _connected(self) -> http.client.HTTPConnection:
         """Return a connection that is open; of several servers, the first that takes one."""
         error: OSError | None = None
+        if self._connection is not None and self._connection.sock and has_ended(self._connection.sock.fileno()):
+            self.close()
         for _ in self._url.servers:
             if self._connection is not None:
                 return self._connection

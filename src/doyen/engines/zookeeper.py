@@ -1,6 +1,7 @@
 """One register in ZooKeeper: a node, changed by a write of the version that was read."""
 
 import logging
+import threading
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -59,8 +60,7 @@ class Register:
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            client.stop()
-            client.close()
+            _end(client)
 
     def _read(self) -> bytes | None:
         try:
@@ -88,9 +88,16 @@ class Register:
             raise
         except (KazooException, KazooTimeoutError) as error:
             self._last = None
-            self.close()
+            if self._client is not None:  # It may wait for the server, which is late already.
+                threading.Thread(target=_end, args=(self._client,), daemon=True).start()
+                self._client = None
             if isinstance(error, NoAuthError | AuthFailedError):
                 raise TransportError(f"{self._url} denies access to {self._path}: see its ACL") from None
             late = isinstance(error, KazooTimeoutError)
             why = " in time" if late else f": {str(error) or type(error).__name__}"  # Most of them say nothing.
             raise TransportError(f"{self._url} did not answer{why}") from None
+
+
+def _end(client: Any) -> None:
+    client.stop()
+    client.close()

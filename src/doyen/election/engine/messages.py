@@ -15,11 +15,10 @@ from doyen.core.ids import Incarnation, Name, NodeId, TermNumber
 from doyen.core.outside import Request
 from doyen.core.rank import Finite
 from doyen.election.claims import AnswerIsLate as AnswerIsLate
-from doyen.election.claims import Complaint
+from doyen.election.claims import Complaint, PlaceAnswers, PlaceFails
 from doyen.election.claims import EpochClaimed as EpochClaimed
 from doyen.election.claims import LeaseEnds as LeaseEnds
 from doyen.election.claims import LookIsDue as LookIsDue
-from doyen.election.claims import PlaceAnswers, PlaceFails
 from doyen.election.claims import ScoreIsLate as ScoreIsLate
 from doyen.election.claims import Status as Status
 
