@@ -69,18 +69,12 @@ class Register:
 
     def _connect(self) -> "psycopg.Connection[Any]":
         limit = max(1, int(self._timeout_s * 1000))
-        connection = psycopg.connect(
-            self._address,
-            autocommit=True,
-            connect_timeout=max(2, round(self._timeout_s)),
-            target_session_attrs="read-write",
-            keepalives_idle=max(1, round(self._timeout_s)),
-            keepalives_interval=1,
-            keepalives_count=2,
-            tcp_user_timeout=limit,
-            options=f"-c statement_timeout={limit}",
-            application_name="doyen",
-        )
+        try:
+            connection = self._opened(limit, options=f"-c statement_timeout={limit}")
+        except psycopg.OperationalError as error:
+            if "unsupported startup parameter" not in str(error):
+                raise
+            connection = self._opened(limit)  # PgBouncer: the server keeps a time of its own.
         try:
             if connection.info.server_version < OLDEST:
                 told = connection.info.parameter_status("server_version")
@@ -91,6 +85,21 @@ class Register:
             connection.close()
             raise
         return connection
+
+    def _opened(self, limit: int, options: str | None = None) -> "psycopg.Connection[Any]":
+        return psycopg.connect(
+            self._address,
+            autocommit=True,
+            prepare_threshold=None,  # Behind PgBouncer, requests of one connection reach different sessions.
+            connect_timeout=max(2, round(self._timeout_s)),
+            target_session_attrs="read-write",
+            keepalives_idle=max(1, round(self._timeout_s)),
+            keepalives_interval=1,
+            keepalives_count=2,
+            tcp_user_timeout=limit,
+            application_name="doyen",
+            options=options,
+        )
 
     def _make_table(self, connection: "psycopg.Connection[Any]") -> None:
         try:
