@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -187,15 +188,18 @@ def test_a_pgbouncer_that_takes_no_options_and_mixes_sessions_is_used_without(
     def bouncer(client: socket.socket) -> None:
         """Refuse a connection with options as PgBouncer does, and pass on what others ask."""
         with socket.create_connection(("127.0.0.1", server.port), 5) as real:
-            real.settimeout(5)
-            while said := client.recv(65536):
+            while ready := select.select([client, real], [], [], 10)[0]:
+                if not (said := ready[0].recv(65536)):
+                    return
+                if ready[0] is real:
+                    client.sendall(said)
+                    continue
                 asked.append(said)
                 if b"options\0" in said:
                     words = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
                     client.sendall(b"E" + (len(words) + 4).to_bytes(4, "big") + words)
                     return
                 real.sendall(said)
-                client.sendall(real.recv(65536))
 
     with answering(bouncer) as port:
         store = opened(server.url.replace(str(server.port), str(port)) + "?sslmode=disable", KEY, 5)
