@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,7 +129,11 @@ def test_denied_access_is_told(server_of: Callable[[str], Server]) -> None:
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("url", ["", "etcd://", "http://127.0.0.1", "/mnt/x", "redis://a,b:1"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "http://127.0.0.1", "/mnt/x", "redis://a,b:1", "redis://a?socket_timeout=soon", "redis://a?colour=red"]
+    + [f"{kind}://{where}" for kind in KINDS for where in ("", "a:port", "a:99999", "who:p@ss@a")],
+)
 def test_a_wrong_address_is_refused_before_anything_starts(url: str) -> None:
     async def use() -> None:
         async with doyen.join("g", name="ant", election=doyen.Engine(url)):
@@ -136,6 +141,24 @@ def test_a_wrong_address_is_refused_before_anything_starts(url: str) -> None:
 
     with pytest.raises(ConfigError):
         asyncio.run(use())
+
+
+@pytest.mark.parametrize("options", ["ca={}/none", "ca={}/odd", "cert={}/none"])
+def test_files_of_tls_that_are_missing_or_odd_are_named(options: str, tmp_path: Path) -> None:
+    (tmp_path / "odd").write_text("no certificate")
+    given = options.format(tmp_path)
+    store = opened(f"etcds://127.0.0.1:1?{given}", "k", 0.5)
+    with pytest.raises(TransportError, match=re.escape(f"etcds://127.0.0.1:1 cannot be used with {given}")):
+        store.look()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_address_of_ipv6_is_taken_and_shown_as_it_was_given(kind: str) -> None:
+    url = f"{kind}://[::1]:{free_port()}"
+    store = opened(url, "k", 0.5)
+    with pytest.raises(TransportError, match=re.escape(url)):
+        store.look()
+    store.close()
 
 
 def test_a_stopped_command_is_not_begun_again_in_the_rest_of_its_lease(

@@ -83,9 +83,7 @@ class Gateway:
                 return self._connection
             host, port = self._url.servers[self._next % len(self._url.servers)]
             if self._url.scheme == "etcds":
-                context = ssl.create_default_context(cafile=self._url.options.get("ca"))
-                if "cert" in self._url.options:
-                    context.load_cert_chain(self._url.options["cert"], self._url.options.get("key"))
+                context = self._tls()
                 made: http.client.HTTPConnection = http.client.HTTPSConnection(
                     host, port, timeout=self._timeout_s, context=context
                 )
@@ -100,6 +98,17 @@ class Gateway:
         if self._connection is None:
             raise TransportError(f"{self._url} cannot be reached: {_words(error)}") from None
         return self._connection
+
+    def _tls(self) -> ssl.SSLContext:
+        options = self._url.options
+        try:
+            context = ssl.create_default_context(cafile=options.get("ca"))
+            if "cert" in options:
+                context.load_cert_chain(options["cert"], options.get("key"))
+        except OSError as error:
+            given = ", ".join(f"{name}={options[name]}" for name in ("ca", "cert", "key") if name in options)
+            raise TransportError(f"{self._url} cannot be used with {given}: {_words(error)}") from None
+        return context
 
     def _turn_away(self) -> None:
         self.close()

@@ -75,8 +75,7 @@ class Register:
         """Ask, and wait for the answer; the errors that a swap expects pass."""
         try:
             if self._client is None:
-                hosts = ",".join(f"{host}:{port}" for host, port in self._url.servers)
-                client = KazooClient(hosts, timeout=SESSION_S, logger=log)
+                client = KazooClient(self._url.hosts, timeout=SESSION_S, logger=log)
                 try:
                     client.start(timeout=self._timeout_s)
                 except KazooTimeoutError:
