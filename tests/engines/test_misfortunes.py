@@ -1,6 +1,7 @@
 """A store that dies in the middle of a request, answers late, closes idle connections, or loses its record."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from itertools import count
@@ -56,6 +57,17 @@ def test_what_a_request_did_is_known_after_the_next_whatever_became_of_its_answe
     finally:
         store.close()
         relay.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_takes_connections_and_says_nothing_is_given_up(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = opened(f"{kind}://127.0.0.1:{silent.getsockname()[1]}", "k", TIMEOUT_S)
+        began = time.monotonic()
+        with pytest.raises(TransportError, match=kind):
+            store.look()
+        assert time.monotonic() - began < 3 * TIMEOUT_S
+        store.close()
 
 
 def forget(server: Server) -> None:

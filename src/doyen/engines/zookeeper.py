@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -75,13 +76,10 @@ class Register:
         """Ask, and wait for the answer; the errors that a swap expects pass."""
         try:
             if self._client is None:
-                client = KazooClient(self._url.hosts, timeout=SESSION_S, logger=log)
-                try:
-                    client.start(timeout=self._timeout_s)
-                except KazooTimeoutError:
-                    client.close()
-                    raise
-                self._client = client
+                self._client = KazooClient(self._url.hosts, timeout=SESSION_S, logger=log)
+                self._client.start_async().wait(self._timeout_s)
+                if not self._client.connected:
+                    raise KazooTimeoutError
             return act(self._client).get(timeout=self._timeout_s)
         except (NodeExistsError, BadVersionError, NoNodeError):
             raise
@@ -98,5 +96,6 @@ class Register:
 
 
 def _end(client: Any) -> None:
-    client.stop()
-    client.close()
+    with suppress(Exception):  # One that still waits for its server cannot be ended any better.
+        client.stop()
+        client.close()
