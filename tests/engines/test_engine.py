@@ -5,12 +5,13 @@ import gc
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from engine_group import GROUPS, group, relayed
+from engine_group import CONFIG, GROUPS, group, relayed
 from writers import KINDS
 
 import doyen
@@ -20,10 +21,15 @@ from doyen_lab.relay import Relay
 from doyen_lab.servers import Server, free_port, running
 
 pytestmark = pytest.mark.live
+BOUND_S = CONFIG.settle_max / 1e9  # What `doyen presets --election engine` says for these timers.
 
 
-async def outages(server: Server, hows: tuple[str, ...]) -> int:
-    """Let the store go away in these ways, one after the other; return how many leaders there were."""
+async def outages(server: Server, hows: tuple[str, ...]) -> tuple[int, float]:
+    """Let the store go away in these ways, one after the other.
+
+    Return how many leaders there were, and the longest time until one acted after the store was back.
+    """
+    longest_s = 0.0
     relay = Relay(server.port)
     try:
         async with group(relayed(server, relay)) as made:
@@ -38,10 +44,12 @@ async def outages(server: Server, hows: tuple[str, ...]) -> int:
                     await made.until(f"{how}: somebody leads without the store", lambda leaders: not leaders)
                 finally:
                     await asyncio.to_thread(end)
+                back_at = time.monotonic()
                 await made.until(f"{how}: nobody leads although the store is back", bool)
+                longest_s = max(longest_s, time.monotonic() - back_at)
             terms = [number for number, _ in made.reigns]
             assert terms == sorted(terms), made.reigns
-            return len(made.reigns)
+            return len(made.reigns), longest_s
     finally:
         relay.close()
 
@@ -50,7 +58,8 @@ async def outages(server: Server, hows: tuple[str, ...]) -> int:
 def test_without_its_store_nobody_leads_and_with_it_somebody_does(
     kind: str, how: str, server_of: Callable[[str], Server]
 ) -> None:
-    assert asyncio.run(outages(server_of(kind), (how,))) >= 2
+    leaders, back_s = asyncio.run(outages(server_of(kind), (how,)))
+    assert leaders >= 2 and back_s <= BOUND_S
 
 
 @pytest.mark.soak
@@ -59,9 +68,10 @@ def test_without_its_store_nobody_leads_and_with_it_somebody_does(
 def test_fifty_outages(kind: str, how: str, server_of: Callable[[str], Server], tell: Callable[[str], None]) -> None:
     server_of(kind)  # Skips where there is none.
     with running(kind) as server:
-        leaders = asyncio.run(outages(server, (how,) * 50))
-    tell(f"engine on {kind}: 50 × {how} of its server, {leaders} leaders, no overlap")
-    assert leaders >= 51
+        leaders, back_s = asyncio.run(outages(server, (how,) * 50))
+    led = f"led again within {back_s:.1f} s (bound {BOUND_S:.1f})"
+    tell(f"engine on {kind}: 50 × {how} of its server, {leaders} leaders, no overlap, {led}")
+    assert leaders >= 51 and back_s <= BOUND_S
 
 
 @pytest.mark.parametrize("kind", KINDS)

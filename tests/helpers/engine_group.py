@@ -8,11 +8,14 @@ from itertools import count
 import pytest
 
 import doyen
+from doyen.core.clock import ms, seconds
+from doyen.election.engine.config import EngineConfig
 from doyen_lab.relay import Relay
 from doyen_lab.servers import Server
 
 PATIENCE_S = 60.0
 TIMERS = {"lease": "1s", "renew_interval": "300ms", "stand_time": "40ms"}
+CONFIG = EngineConfig(lease=seconds(1), renew_interval=ms(300), stand_time=ms(40))
 GROUPS = count()
 
 
