@@ -34,6 +34,7 @@ from doyen.election.engine.messages import (
     Status,
     StoreAnswers,
     StoreFails,
+    StoreForgets,
     ToStore,
     Vacated,
 )
@@ -728,3 +729,44 @@ def test_a_configuration_renews_at_least_twice_in_a_lease() -> None:
     assert CONFIG.settle_max == 2 * (2 * GUARD + seconds(6) + ms(400))
     assert CONFIG.guard(seconds(1)) == GUARD == 3_006_006_007
     assert CONFIG.guard(seconds(30)) == 30_060_060_061
+
+
+# A store that loses what it confirmed.
+
+
+@pytest.mark.parametrize("lost", ["its own", "one that was vacated", "one that was released"])
+def test_a_store_that_went_back_frees_nobody_for_a_later_leader_may_still_act(lost: str) -> None:
+    member = Member()
+    at = member.leads() + RENEW
+    member.look(at)
+    own = member.machine.record
+    if lost == "one that was vacated":
+        member.hear(B, Vacated(2, Incarnation(1)), at)
+    member.answer(of(B, epoch=2), at + 5)
+    member.hear(C, Leads(of(C, epoch=3)), at + 10)
+    at += 10 + GUARD
+    member.look(at)
+    back = {
+        "its own": own,
+        "one that was vacated": of(B, epoch=2),
+        "one that was released": of(B, epoch=2, phase="released", free=True),
+    }[lost]
+    effects = member.answer(back, at + 5)
+    assert Emit(StoreForgets(3, 1 if lost == "its own" else 2)) in effects
+    member.claims(back, at + 5 + 3 * STAND)
+    assert member.asked.wanted is not None and member.asked.wanted.epoch == 4
+    effects = member.confirm(at + 5 + 3 * STAND)
+    assert SetTimer(ActingBegins(4), at + 5 + GUARD) in effects and not member.machine.leading
+
+
+def test_a_store_that_lost_its_record_is_told_once_and_the_epochs_go_on() -> None:
+    member = Member()
+    at = member.leads() + RENEW
+    member.look(at)
+    effects = member.answer(None, at + 5)
+    assert effects[0] == Emit(StoreForgets(1, 0))
+    assert "it has no record any more" in str(effects[0].fact)
+    assert Emit(LeaderLost(Term(1, A), "outranked")) in effects
+    member.claims(None, at + 5 + STAND)
+    assert member.asked.wanted is not None and member.asked.wanted.epoch == 2
+    assert SetTimer(ActingBegins(2), at + 5 + GUARD) in member.confirm(at + 5 + STAND)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -176,3 +177,36 @@ def test_a_redis_without_scripts_is_told() -> None:
         with pytest.raises(TransportError, match=r"unknown command 'EVAL'.*from 2\.6 on"):
             store.swap(None, b"a")
         store.close()
+
+
+def test_a_pgbouncer_that_takes_no_options_and_mixes_sessions_is_used_without(
+    server_of: Callable[[str], Server],
+) -> None:
+    server = server_of("postgresql")
+    asked: list[bytes] = []
+
+    def bouncer(client: socket.socket) -> None:
+        """Refuse a connection with options as PgBouncer does, and pass on what others ask."""
+        with socket.create_connection(("127.0.0.1", server.port), 5) as real:
+            while ready := select.select([client, real], [], [], 10)[0]:
+                if not (said := ready[0].recv(65536)):
+                    return
+                if ready[0] is real:
+                    client.sendall(said)
+                    continue
+                asked.append(said)
+                if b"options\0" in said:
+                    words = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+                    client.sendall(b"E" + (len(words) + 4).to_bytes(4, "big") + words)
+                    return
+                real.sendall(said)
+
+    with answering(bouncer) as port:
+        store = opened(server.url.replace(str(server.port), str(port)) + "?sslmode=disable", KEY, 5)
+        had = store.look()
+        for i in range(8):  # psycopg prepares what is asked for the sixth time, in a session that may be another's.
+            wanted = f"{i}".encode()
+            assert store.swap(had, wanted) == (True, wanted)
+            had = wanted
+        store.close()
+    assert any(b"options\0" in said for said in asked) and not any(b"_pg3_" in said for said in asked)

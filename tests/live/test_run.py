@@ -169,6 +169,26 @@ def test_a_paused_runner_does_not_keep_the_command_alive_beyond_the_lease(tmp_pa
         assert told(process, "elected")["term"] > 1  # It wakes up, and campaigns again.
 
 
+def test_a_machine_that_slept_through_the_lease_ends_the_command_and_its_runner_waits_again(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
+    with runner("--group", "slept", *QUORUM_OF_ONE, command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        pid = int((tmp_path / "pid").read_text())
+        guard = parent(pid)
+        stopped = (process.pid, parent(guard), guard, pid)
+        for each in stopped:
+            os.kill(each, signal.SIGSTOP)
+        time.sleep(LEASE_S)
+        for each in (pid, parent(guard), guard):
+            os.kill(each, signal.SIGCONT)
+        until(lambda: not alive(pid))
+        os.kill(process.pid, signal.SIGCONT)  # Last: it hears of an end that is not the command's own word.
+        lost = told(process, "lost")
+        assert "lease" in lost["reason"] and "it was killed (137)" in lost["text"]
+        assert told(process, "elected")["term"] > 1
+
+
 def test_a_command_that_ends_while_its_runner_is_paused_is_dated_when_it_ended(tmp_path: Path) -> None:
     script = f"echo $$ > {tmp_path}/pid; sleep 0.5"
     with runner("--group", "paused", command=["sh", "-c", script]) as process:

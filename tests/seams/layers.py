@@ -109,7 +109,7 @@ LAYERS = {
     # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
     "doyen.engines": Layer(
         "doyen.core doyen.election doyen.errors doyen.score",
-        "http importlib kazoo logging msgspec psycopg redis ssl urllib",
+        "http importlib kazoo logging msgspec os psycopg redis select socket ssl threading urllib",
     ),
     "doyen.fence": Layer(
         "doyen.core doyen.engines doyen.errors",

@@ -107,7 +107,9 @@ def test_two_workers_are_not_slower_than_two_jobs_by_more_than_a_tenth(tell: Cal
 
     def timed(*more: str) -> tuple[float, bytes]:
         began = time.monotonic()
-        done = subprocess.run([sys.executable, "-m", "doyen", *sweep, *more], capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "doyen", *sweep, *more], capture_output=True, check=True, timeout=120
+        )
         return time.monotonic() - began, done.stdout
 
     ratios = []

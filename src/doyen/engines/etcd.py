@@ -6,6 +6,7 @@ import ssl
 from base64 import b64decode, b64encode
 from typing import Any, Final
 
+from doyen.engines.quiet import has_ended
 from doyen.engines.url import Url
 from doyen.errors import TransportError
 
@@ -75,14 +76,14 @@ class Gateway:
     def _connected(self) -> http.client.HTTPConnection:
         """Return a connection that is open; of several servers, the first that takes one."""
         error: OSError | None = None
+        if self._connection is not None and self._connection.sock and has_ended(self._connection.sock.fileno()):
+            self.close()
         for _ in self._url.servers:
             if self._connection is not None:
                 return self._connection
             host, port = self._url.servers[self._next % len(self._url.servers)]
             if self._url.scheme == "etcds":
-                context = ssl.create_default_context(cafile=self._url.options.get("ca"))
-                if "cert" in self._url.options:
-                    context.load_cert_chain(self._url.options["cert"], self._url.options.get("key"))
+                context = self._tls()
                 made: http.client.HTTPConnection = http.client.HTTPSConnection(
                     host, port, timeout=self._timeout_s, context=context
                 )
@@ -97,6 +98,17 @@ class Gateway:
         if self._connection is None:
             raise TransportError(f"{self._url} cannot be reached: {_words(error)}") from None
         return self._connection
+
+    def _tls(self) -> ssl.SSLContext:
+        options = self._url.options
+        try:
+            context = ssl.create_default_context(cafile=options.get("ca"))
+            if "cert" in options:
+                context.load_cert_chain(options["cert"], options.get("key"))
+        except OSError as error:
+            given = ", ".join(f"{name}={options[name]}" for name in ("ca", "cert", "key") if name in options)
+            raise TransportError(f"{self._url} cannot be used with {given}: {_words(error)}") from None
+        return context
 
     def _turn_away(self) -> None:
         self.close()

@@ -1,11 +1,16 @@
 """One register in PostgreSQL: a row of the table doyen_engine."""
 
-from contextlib import suppress
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
 from psycopg import errors
 
+from doyen.engines.quiet import has_ended
 from doyen.engines.url import Url
 from doyen.errors import TransportError
 
@@ -51,9 +56,12 @@ class Register:
 
     def _ask(self, act: Any) -> Any:
         try:
+            if self._connection is not None and has_ended(self._connection.fileno()):
+                self.close()
             if self._connection is None:
                 self._connection = self._connect()
-            return act(self._connection)
+            with _answering(self._connection, self._timeout_s):
+                return act(self._connection)
         except psycopg.Error as error:
             self.close()
             words = str(error).strip().splitlines()
@@ -61,27 +69,37 @@ class Register:
 
     def _connect(self) -> "psycopg.Connection[Any]":
         limit = max(1, int(self._timeout_s * 1000))
-        connection = psycopg.connect(
+        try:
+            connection = self._opened(limit, options=f"-c statement_timeout={limit}")
+        except psycopg.OperationalError as error:
+            if "unsupported startup parameter" not in str(error):
+                raise
+            connection = self._opened(limit)  # PgBouncer: the server keeps a time of its own.
+        try:
+            if connection.info.server_version < OLDEST:
+                told = connection.info.parameter_status("server_version")
+                raise psycopg.NotSupportedError(f"the server is PostgreSQL {told}: doyen needs 9.5 or later")
+            with _answering(connection, self._timeout_s):
+                self._make_table(connection)
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _opened(self, limit: int, options: str | None = None) -> "psycopg.Connection[Any]":
+        return psycopg.connect(
             self._address,
             autocommit=True,
+            prepare_threshold=None,  # Behind PgBouncer, requests of one connection reach different sessions.
             connect_timeout=max(2, round(self._timeout_s)),
             target_session_attrs="read-write",
             keepalives_idle=max(1, round(self._timeout_s)),
             keepalives_interval=1,
             keepalives_count=2,
             tcp_user_timeout=limit,
-            options=f"-c statement_timeout={limit}",
             application_name="doyen",
+            options=options,
         )
-        try:
-            if connection.info.server_version < OLDEST:
-                told = connection.info.parameter_status("server_version")
-                raise psycopg.NotSupportedError(f"the server is PostgreSQL {told}: doyen needs 9.5 or later")
-            self._make_table(connection)
-        except psycopg.Error:
-            connection.close()
-            raise
-        return connection
 
     def _make_table(self, connection: "psycopg.Connection[Any]") -> None:
         try:
@@ -89,3 +107,29 @@ class Register:
         except errors.UndefinedTable:
             with suppress(*MADE_BY_ANOTHER):
                 connection.execute(TABLE)
+
+
+@contextmanager
+def _answering(connection: "psycopg.Connection[Any]", timeout_s: float) -> Iterator[None]:
+    """End the connection if the server does not answer at all: libpq would wait for ever."""
+    own = socket.socket(fileno=os.dup(connection.fileno()))
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            own.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(1.5 * timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except psycopg.Error:
+        if late.is_set():
+            raise psycopg.OperationalError("no answer in time") from None
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
+        own.close()

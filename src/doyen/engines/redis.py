@@ -7,7 +7,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from doyen.engines.url import Url
-from doyen.errors import TransportError
+from doyen.errors import ConfigError, TransportError
 
 SWAP: Final = """
 local now = redis.call('GET', KEYS[1])
@@ -22,11 +22,10 @@ class Register:
     """A key."""
 
     def __init__(self, url: Url, address: str, key: str, timeout_s: float) -> None:
-        known = address.replace("valkey", "redis", 1) if address.startswith("valkey") else address
         self._url, self._key = url, key
         # What was sent may have been done: nothing is sent twice.
-        self._client: Any = redis.Redis.from_url(
-            known,
+        self._client: Any = _client(
+            address,
             protocol=2,  # Every server speaks it.
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
@@ -50,3 +49,16 @@ class Register:
         except redis.RedisError as error:
             too_old = str(error).lower().startswith("unknown command")
             raise TransportError(f"{self._url}: {error}{TOO_OLD if too_old else ''}") from None
+
+
+def refuse_options(url: Url, address: str) -> None:
+    """Raise `ConfigError` where the address has an option that the client does not take."""
+    try:
+        _client(address).connection_pool.make_connection()  # This does not connect yet.
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{url} has an option that redis-py does not take: {error}", field="shared") from None
+
+
+def _client(address: str, **more: Any) -> Any:
+    known = address.replace("valkey", "redis", 1) if address.startswith("valkey") else address
+    return redis.Redis.from_url(known, **more)

@@ -40,7 +40,12 @@ class Url(Discreet, frozen=True):
 
     def __str__(self) -> str:
         """Return it without its password, for people and logs."""
-        return f"{self.scheme}://{','.join(f'{host}:{port}' for host, port in self.servers)}{self.path}"
+        return f"{self.scheme}://{self.hosts}{self.path}"
+
+    @property
+    def hosts(self) -> str:
+        """Return the servers as a list with commas; addresses of IPv6 are in brackets."""
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers)
 
 
 def guarantee(text: str) -> str:
@@ -62,6 +67,10 @@ def usable(text: str) -> tuple[Url, str]:
     if scheme in CLIENTS and find_spec(CLIENTS[scheme][0]) is None:
         client, extra = CLIENTS[scheme]
         raise ConfigError(f"{url} needs the package {client}: pip install 'doyen[{extra}]'", field="shared")
+    if scheme == "redis" and url.options:
+        from doyen.engines.redis import refuse_options
+
+        refuse_options(url, text)
     return url, scheme
 
 

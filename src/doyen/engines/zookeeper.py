@@ -1,6 +1,8 @@
 """One register in ZooKeeper: a node, changed by a write of the version that was read."""
 
 import logging
+import threading
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -59,8 +61,7 @@ class Register:
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            client.stop()
-            client.close()
+            _end(client)
 
     def _read(self) -> bytes | None:
         try:
@@ -75,22 +76,26 @@ class Register:
         """Ask, and wait for the answer; the errors that a swap expects pass."""
         try:
             if self._client is None:
-                hosts = ",".join(f"{host}:{port}" for host, port in self._url.servers)
-                client = KazooClient(hosts, timeout=SESSION_S, logger=log)
-                try:
-                    client.start(timeout=self._timeout_s)
-                except KazooTimeoutError:
-                    client.close()
-                    raise
-                self._client = client
+                self._client = KazooClient(self._url.hosts, timeout=SESSION_S, logger=log)
+                self._client.start_async().wait(self._timeout_s)
+                if not self._client.connected:
+                    raise KazooTimeoutError
             return act(self._client).get(timeout=self._timeout_s)
         except (NodeExistsError, BadVersionError, NoNodeError):
             raise
         except (KazooException, KazooTimeoutError) as error:
             self._last = None
-            self.close()
+            if self._client is not None:  # It may wait for the server, which is late already.
+                threading.Thread(target=_end, args=(self._client,), daemon=True).start()
+                self._client = None
             if isinstance(error, NoAuthError | AuthFailedError):
                 raise TransportError(f"{self._url} denies access to {self._path}: see its ACL") from None
             late = isinstance(error, KazooTimeoutError)
             why = " in time" if late else f": {str(error) or type(error).__name__}"  # Most of them say nothing.
             raise TransportError(f"{self._url} did not answer{why}") from None
+
+
+def _end(client: Any) -> None:
+    with suppress(Exception):  # One that still waits for its server cannot be ended any better.
+        client.stop()
+        client.close()

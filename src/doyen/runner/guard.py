@@ -178,10 +178,13 @@ class Guard:
     def watch_deadlines(self) -> None:
         time_now = now()
         if time_now >= self.stop_at or time_now >= self.until - self.margin:
+            without_notice = self.stop_at == FOREVER  # All of this was stopped until now, as with its machine.
             self.stop_at = min(self.stop_at, time_now)
             if time_now >= self.kill_at:
                 self.kill_at = time_now + AGAIN
                 self.kill(signal.SIGKILL)
+            if without_notice:
+                self.say(b"term lease not renewed\n")
         elif time_now >= self.until - self.notice and self.stop_at == FOREVER:
             self.stop(b"lease not renewed")
 

@@ -204,10 +204,10 @@ class _Runner:
             return code
         why = term.reason or ward.stopped_because
         stopped_at, at = _wall(ward.stopped_at, node), _wall(ward.ended_at, node)
-        took = f" in {at - stopped_at:.1f} s" if ward.stopped_at is not None else ""
+        ended = "it was killed" if ward.stopped_at is None else f"SIGTERM sent; it ended in {at - stopped_at:.1f} s"
         self._say(
             "lost",
-            f"leadership at {clock_text(stopped_at)}: {why}. SIGTERM sent; it ended{took} ({code}). waiting again",
+            f"leadership at {clock_text(stopped_at)}: {why}. {ended} ({code}). waiting again",
             reason=why,
             code=code,
             term=term.number,

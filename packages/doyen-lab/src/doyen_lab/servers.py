@@ -23,6 +23,7 @@ from doyen_lab.contest.asking import need_commands
 from doyen_lab.contest.zookeeper import CLASSPATH
 
 SERVE_S: Final = 60.0
+POSTGRES_HELLO: Final = b"\0\0\0\x26\0\x03\0\0user\0doyen\0database\0postgres\0\0"
 POSTGRES_BIN: Final = "/usr/lib/postgresql"
 PACKAGES: Final = {
     "postgresql": {POSTGRES_BIN: "postgresql"},
@@ -141,7 +142,7 @@ class Server:
 
     def _serves(self) -> bool:
         asked: dict[str, Callable[[], bool]] = {
-            "postgresql": lambda: self._says(b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", b"S"),  # "Do you speak TLS?"
+            "postgresql": lambda: self._says(POSTGRES_HELLO, b"R\0\0\0\x08\0\0\0\0"),  # It takes the user.
             "redis": lambda: self._says(b"PING\r\n", b"+PONG"),
             "etcd": lambda: self._says(b"GET /health HTTP/1.0\r\n\r\n", b'"true"'),
             "zookeeper": lambda: self._says(b"srvr", b"Mode:"),

@@ -11,7 +11,8 @@ leader succeeds.  It acts once a guard is over since it first knew that record.
 Why never two act: the old leader's last confirmed renewal is the record that was replaced, or an earlier one.  It asked
 for it before anybody could know it, so its lease has ended a lease after the claimant first knew it, and the claimant
 waits for longer than that, on any clocks within the stated drift.
-That needs a store that never loses what it confirmed.
+That needs a store that never loses what it confirmed.  Where a member sees that it did, it says so, and frees nothing:
+the leader of the epoch that was lost may still act.
 
 A record counts as nobody's
   - at once, after a resignation or a will of that very term: then nothing is waited for, either;
@@ -63,6 +64,7 @@ class Engine(Claimant):
         self.vacated: tuple[int, NodeId, Incarnation] | None = None  # The last epoch whose leader said that it stopped,
         self._heir: NodeId | None = None  # and whom it named.
         self._rivals = Rivals()
+        self._forgotten = 0  # The highest epoch that the store was seen to have lost.
 
     # Queries.
 
@@ -221,7 +223,15 @@ class Engine(Claimant):
                 return
             self._renews = self._known_since != FOREVER
             self.record, self._known_since = record, now
-            self._epoch_max = max(self._epoch_max, 0 if record is None else record.epoch)
+            epoch = 0 if record is None else record.epoch
+            self._epoch_max = max(self._epoch_max, epoch)
+            if self.has_gone_back() and self._forgotten < self._epoch_max:
+                self._forgotten = self._epoch_max
+                self.out.emit(msg.StoreForgets(self._epoch_max, epoch))
+
+    def has_gone_back(self) -> bool:
+        """Return whether the store lost an epoch that it had confirmed: its leader may still act."""
+        return (0 if self.record is None else self.record.epoch) < self._epoch_max
 
     def _is_mine(self) -> bool:
         """Return whether the record is of the epoch that this incarnation claimed last."""
@@ -363,7 +373,8 @@ class Engine(Claimant):
         record = self.record
         # Not after this member's own epoch in which it never acted: an earlier leader may not have stopped yet.
         own = self._is_mine() and self._has_acted
-        self._free = own or self.is_vacated() or (record is not None and record.phase == "released" and record.free)
+        freed = own or self.is_vacated() or (record is not None and record.phase == "released" and record.free)
+        self._free = freed and not self.has_gone_back()
         lease = self.config.lease if self._free or record is None else max(self.config.lease, record.lease)
         self._acts_at = self.acts_from(now)
         self.outvied = tuple(sorted(self._rivals.of(self.candidacy.epoch)))

@@ -15,10 +15,10 @@ from doyen.core.ids import Incarnation, Name, NodeId, TermNumber
 from doyen.core.outside import Request
 from doyen.core.rank import Finite
 from doyen.election.claims import AnswerIsLate as AnswerIsLate
+from doyen.election.claims import Complaint, PlaceAnswers, PlaceFails
 from doyen.election.claims import EpochClaimed as EpochClaimed
 from doyen.election.claims import LeaseEnds as LeaseEnds
 from doyen.election.claims import LookIsDue as LookIsDue
-from doyen.election.claims import PlaceAnswers, PlaceFails
 from doyen.election.claims import ScoreIsLate as ScoreIsLate
 from doyen.election.claims import Status as Status
 
@@ -103,6 +103,17 @@ class ActingBegins(Struct, frozen=True, gc=False):
 
 class StoreFails(PlaceFails, frozen=True):
     """The store cannot be used, so this member neither leads nor claims until it can."""
+
+
+class StoreForgets(Complaint, frozen=True):
+    """The store has lost an epoch that it had confirmed."""
+
+    epoch: int
+    has: int  # 0: none.
+
+    def __str__(self) -> str:
+        left = f"it is back at epoch {self.has}" if self.has else "it has no record any more"
+        return f"the store has lost epoch {self.epoch}, and {left}: see that its data outlive a restart and a failover"
 
 
 class StoreAnswers(PlaceAnswers, frozen=True):
