@@ -38,7 +38,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @asynccontextmanager
 async def page_at(url: str, link: str = "", **more: Any) -> AsyncIterator[Any]:
     """Open the playground, wait for its first run, and see in the end that it asked nobody but its own server."""
-    async with browser(OFFLINE) as started:
+    async with browser(OFFLINE, within_s=1800) as started:
         page, complaints = await opened(started, url, **more)
         if link:
             await page.goto("about:blank")
