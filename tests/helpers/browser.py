@@ -1,5 +1,6 @@
 """A real Chromium, driven by Playwright; a test that needs it is skipped by name where it is missing."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,15 +33,16 @@ needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not instal
 
 
 @asynccontextmanager
-async def browser(*more: str) -> AsyncIterator[Any]:
+async def browser(*more: str, within_s: float = 600) -> AsyncIterator[Any]:
+    """Start one.  What is done with it ends within that time: not every call of Playwright has a bound of its own."""
     from playwright.async_api import async_playwright
 
-    async with async_playwright() as playwright:
+    async with asyncio.timeout(within_s), async_playwright() as playwright:
         started = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *more])
         try:
             yield started
         finally:
-            await started.close()
+            await asyncio.wait_for(started.close(), 30)
 
 
 async def opened(started: Any, url: str, *, made_up_time: str = "", **more: Any) -> tuple[Any, list[str]]:

@@ -294,7 +294,7 @@ ROUND = 40_000  # Of 150,000 marks that a lane keeps: the fourth round reaches t
 @pytest.mark.soak
 def test_two_days_of_events_through_the_stream_leave_heap_and_nodes_flat(tell: Callable[[str], None]) -> None:
     async def main() -> None:
-        async with nodes(1) as found, browser() as started:
+        async with nodes(1) as found, browser(within_s=1200) as started:
             node = found[0]
             page, complaints = await opened(started, node.agent.attached.http.url)
             await page.wait_for_function("() => window.doyenLanes")
@@ -358,7 +358,7 @@ def test_a_day_with_its_events_ticks_and_polls_leaves_heap_and_nodes_flat(tell: 
     """One event a second by /events, and the page's own timers by a clock that is moved on: all that a day has."""
 
     async def main() -> None:
-        async with nodes(2) as found, browser() as started:
+        async with nodes(2) as found, browser(within_s=2400) as started:
             node = found[0]
             page, complaints = await opened(started, node.agent.attached.http.url, made_up_time=COUNT, viewport=PHONE)
             await page.wait_for_function(AGREE, polling=50)

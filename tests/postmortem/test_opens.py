@@ -14,13 +14,13 @@ from doyen.testing import Cluster
 
 from .recordings import NAMES, Recorded
 
-SIZE = 16 << 20
+SIZE = 16_000_000
 WITHIN_S = 5.0
 
 
 def folder_of(tmp_path: Path) -> Path:
     def play(cluster: Cluster) -> None:
-        while any(recorded(name) < 0.8 * SIZE for name in NAMES):
+        while sum(recorded(name) for name in NAMES) < 3 * SIZE:
             first = cluster.run_until_leader()
             cluster.run_for("200s")
             cluster.pause(first)
@@ -31,7 +31,7 @@ def folder_of(tmp_path: Path) -> Path:
     def recorded(name: str) -> int:
         return sum(path.stat().st_size for path in tmp_path.glob(f"{name}*"))
 
-    return Recorded(tmp_path, record_max=SIZE).run(play).folder / "kept"
+    return Recorded(tmp_path, record_max=20 << 20).run(play).folder / "kept"
 
 
 @pytest.mark.soak

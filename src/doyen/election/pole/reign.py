@@ -39,6 +39,7 @@ class Lease:
     def __init__(self, electorate: Electorate, length: Duration) -> None:
         self.electorate, self._length = electorate, length
         self._anchors: dict[NodeId, Instant] = {}
+        self.until: Instant = -1  # When the acks of the last majority run out; -1: there is no majority.
         self.pending: set[NodeId] = set()  # Who has heard the claim, and will grant it.
 
     def is_awaited(self, me: NodeId) -> bool:
@@ -52,12 +53,16 @@ class Lease:
 
     def answered(self, voter: NodeId, sent_at: Instant) -> None:
         self._anchors[voter] = max(sent_at, self._anchors.get(voter, sent_at))
+        self._count()
 
-    @property
-    def until(self) -> Instant:
-        """Return when the acks of the last majority run out; -1 if there is no majority."""
+    def use(self, electorate: Electorate) -> None:
+        """Ask these voters' majority from now on."""
+        self.electorate = electorate
+        self._count()
+
+    def _count(self) -> None:
         reached = self.electorate.reached(self._anchors)
-        return -1 if reached is None else reached + self._length
+        self.until = -1 if reached is None else reached + self._length
 
     def last_answered(self, voter: NodeId) -> Instant:
         """Return when the last heartbeat was sent that this voter has answered; -1 if it has answered none."""
@@ -147,7 +152,7 @@ class Reign:
         """Ask these voters' majority from now on, for a claim, and for each that comes."""
         self._electorate = electorate
         if self.claim is not None and self.claim is not self.lease:
-            self.claim.electorate = electorate
+            self.claim.use(electorate)
 
     @property
     def interval(self) -> Duration:

@@ -297,8 +297,9 @@ class Recorder:
         if self._file is None:
             return
         try:
-            _write_all(self._file, frame(body))
-            self._size += len(body)
+            framed = frame(body)
+            _write_all(self._file, framed)
+            self._size += len(framed)
         except OSError as error:
             self.stop(f"{self.path}: {error.strerror}")
 

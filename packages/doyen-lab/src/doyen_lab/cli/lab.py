@@ -102,15 +102,18 @@ def run_scenarios(
     of_commands = [name for name in _COMMANDS if (name in names or not names) and "pole" in kinds]
     if not wanted and not of_commands:
         raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
-    if html is not None and html.suffix == ".html" and len(wanted) > 1:
-        raise ConfigError(f"--html {html} is one file, and {len(wanted)} runs are wanted: give a folder")
+    if html is not None and html.suffix == ".html" and len(wanted) + len(of_commands) > 1:
+        raise ConfigError(
+            f"--html {html} is one file, and {len(wanted) + len(of_commands)} runs are wanted: give a folder"
+        )
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
     given = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
     results = run(prove_all(wanted, seed=seed if given else None, keep=keep, on_result=on_result, html=html))
     for name in of_commands:
-        results.append(run(_COMMANDS[name][2](kills, seed=seed, keep=keep)))
+        file = html if html is None or html.suffix == ".html" else html / f"{name}-pole.html"
+        results.append(run(_COMMANDS[name][2](kills, seed=seed, keep=keep, html=file)))
         on_result(results[-1])
     broken = sum(not result.holds for result in results)
     if as_json:

@@ -78,9 +78,10 @@ async def prove(
         checks=scenario.checks,
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
-    seen = None if html is None else laid_side_by_side(ground, html, f"{scenario.name}, {combination.name}")
+    title = f"{scenario.name}, {combination.name}"
+    seen = None if html is None else laid_side_by_side(ground.recordings, html, title)
     if seen is not None:
-        violations += disagreement(seen, verdict, ground)
+        violations += disagreement(seen, verdict.together_s, ground.act_every_s + ground.lateness / 1e9)
     violations += () if scenario.fails else tuple(trouble(folder))
     return Result(
         scenario=scenario.name,

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -18,7 +18,8 @@ from doyen_lab.proving import beater
 from doyen_lab.proving.combination import COMBINATIONS, GROUP, PORT
 from doyen_lab.proving.evidence import hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record, reigns
-from doyen_lab.proving.judge import two_at_once
+from doyen_lab.proving.judge import together, two_at_once
+from doyen_lab.proving.postmortem import disagreement, laid_side_by_side
 from doyen_lab.proving.runner import Result, kept
 from doyen_lab.switch import Switch
 
@@ -81,9 +82,11 @@ class Runners:
         *,
         grace: str = GRACE,
         flags: Sequence[str] = (),
+        records: bool = False,
     ) -> None:
         self.network, self.folder, self.doyen, self.lease = network, folder, tuple(doyen), lease
         self.flags = ["--grace", grace, *flags]
+        self.records, self.recordings = records, list[Path]()  # Whether every runner writes a recording, and where.
         self.acts = folder / "acts"
         self.acts.mkdir(parents=True)
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
@@ -100,6 +103,9 @@ class Runners:
         flags += ["--pole-lease", self.lease, "--pole-retry-max", "1s", "--pole-score-timeout", "500ms"]
         for i, node in enumerate(self.network.nodes):
             flags += ["--seed", f"{node.ipv4}:{PORT}"] if i != here else []
+        if self.records:
+            self.recordings.append(self.folder / f"{host}.{len(self.recordings)}.rec")
+            flags += ["--record", str(self.recordings[-1]), "--record-max", str(256 << 20)]
         command = [sys.executable, "-S", "-E", beater.__file__, str(self.acts), host]
         line = [*self.network.nodes[here].wrap, *self.doyen, "run", *flags, "--", *command]
         process = await self.processes.launch(host, line, log=self.folder / f"{host}.log")
@@ -139,6 +145,12 @@ class Runners:
             await asyncio.sleep(POLL_S)
         return None
 
+    def postmortem(self, html: Path, title: str) -> tuple[float, list[str]]:
+        """Write the run as a file; return how long two acted by the recordings, and what speaks against it."""
+        seen = laid_side_by_side(self.recordings, html, title)
+        told_s = together(reigns(families(self.lives.values()))) / 1e9
+        return round(seen.together_s, 3), list(disagreement(seen, told_s, beater.BEAT_S))
+
     def end_survivors(self) -> list[str]:
         """Kill and name whatever of the commands still lives although their runners have ended."""
         self.look()
@@ -155,6 +167,7 @@ async def prove_singleton(
     *,
     seed: int = 1,
     keep: bool = False,
+    html: Path | None = None,
     only: Sequence[str] = FAULTS,
     hosts: int = HOSTS,
     lease: str = LEASE,
@@ -168,7 +181,7 @@ async def prove_singleton(
     violations: list[str] = []
     bound_s = COMBINATIONS["pole"].failover([f"n{i}" for i in range(hosts)]) / 1e9 + 10
     with Switch(hosts, seed=seed) as network:
-        runners = Runners(network, folder, doyen, lease)
+        runners = Runners(network, folder, doyen, lease, records=html is not None)
         try:
             for host in runners.hosts:
                 await runners.start(host, first=True)
@@ -206,6 +219,8 @@ async def prove_singleton(
     for life in runners.lives.values():
         life.read()
     violations += judge_commands(list(runners.lives.values()))
+    seen_s, wrong = (None, []) if html is None else runners.postmortem(html, SINGLETON)
+    violations += wrong
     violations += [f"the fault never happened: {fault}" for fault in only if not faults[fault]]
     records = [record for life in runners.lives.values() for record in life.records]
     faults["commands started"] = sum(life.label in runners.hosts for life in runners.lives.values())
@@ -225,6 +240,8 @@ async def prove_singleton(
         hosts=found,
         lateness_ms=0.0,
         seed=seed,
+        postmortem="" if html is None else str(html),
+        postmortem_s=seen_s,
         histories=kept(folder, keep or bool(violations)),
     )
 
@@ -278,17 +295,22 @@ def parent_of(pid: int) -> int:
 def judge_commands(lives: Sequence[Beats]) -> list[str]:
     """Judge by what each saw when it began, and by its beats; a command, its child and its stray are one."""
     found = [f"{life.label} began while {text} lived" for life in lives for text in beside(life.records)]
-    families: dict[str, Life] = {}
-    for life in lives:
-        host, number = life.label.partition("-")[0], int(life.command.partition("-")[0])
-        family = families.setdefault(life.command, Life(host, life.command, number))
-        for record in life.records:
-            family.add(record)
-    found += two_at_once(list(families.values()))
+    found += two_at_once(families(lives))
     hosts: dict[int, set[str]] = {}
-    for reign in reigns(families.values()):
+    for reign in reigns(families(lives)):
         hosts.setdefault(reign.term, set()).add(reign.life.partition("#")[0])
     return found + [f"term {term} ran on two hosts: {sorted(who)}" for term, who in hosts.items() if len(who) > 1]
+
+
+def families(lives: Iterable[Beats]) -> list[Life]:
+    """Return the commands, each with what its child and its stray wrote."""
+    found: dict[str, Life] = {}
+    for life in lives:
+        host, number = life.label.partition("-")[0], int(life.command.partition("-")[0])
+        family = found.setdefault(life.command, Life(host, life.command, number))
+        for record in life.records:
+            family.add(record)
+    return list(found.values())
 
 
 def beside(records: list[Record]) -> list[str]:

@@ -56,6 +56,7 @@ async def prove_will(
     *,
     seed: int = 1,
     keep: bool = False,
+    html: Path | None = None,
     doyen: Sequence[str] = (sys.executable, "-m", "doyen"),
     flags: Sequence[str] = (),
     on_step: Callable[[str], None] = lambda _: None,
@@ -67,7 +68,7 @@ async def prove_will(
     late: list[int] = []
     violations: list[str] = []
     with before_all_others() as real_time, Switch(HOSTS, seed=seed) as network:
-        runners = Runners(network, folder, doyen, LEASE, grace=GRACE, flags=flags)
+        runners = Runners(network, folder, doyen, LEASE, grace=GRACE, flags=flags, records=html is not None)
         try:
             async with Lateness() as control:
                 for host in runners.hosts:
@@ -103,6 +104,8 @@ async def prove_will(
     for life in runners.lives.values():
         life.read()
     violations += judge_commands(list(runners.lives.values()))
+    seen_s, wrong = (None, []) if html is None else runners.postmortem(html, WILL)
+    violations += wrong
     violations += [f"the fault never happened: {fault}" for fault in FAULTS if not faults[fault]]
     lateness_s = sorted(late)[len(late) // 2] / 1e9 if late else 0.0
     bound_s = BOUND_S + min(STEPS * lateness_s, LENIENCY_MAX * BOUND_S)
@@ -126,6 +129,8 @@ async def prove_will(
         hosts=found,
         lateness_ms=round(lateness_s * 1e3, 1),
         seed=seed,
+        postmortem="" if html is None else str(html),
+        postmortem_s=seen_s,
         histories=kept(folder, keep or bool(violations)),
     )
 
