@@ -3,8 +3,7 @@
     python scripts/mutants.py                 gather which test runs which line, and go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path matches this expression
-    python scripts/mutants.py --of-fresh      … on the last sample, of which no test is written before it has run
-    python scripts/mutants.py --of-second     … on the 100 that were the last sample before
+    python scripts/mutants.py --of third      … on another sample: second, fresh, third, …, each run before it was looked at
     python scripts/mutants.py --left --tests FILE …    those that nobody noticed yet, against a few seconds of these
     python scripts/mutants.py --again ID …    those mutants anew
     python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
@@ -45,11 +44,19 @@ JUDGED = HERE / "tests/mutants/judged.json"
 PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
 LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the second sample;
-LAST = "939134f"  # and for the last one.
-SAMPLE, SECOND, FRESH = (HERE / f"tests/mutants/{name}.txt" for name in ("sample", "second", "fresh"))
+LAST = "939134f"  # for the third;
+THEN = "a5ada39f"  # and for those after it.
+NAMES = {
+    "sample": "1,000",
+    "second": "100 others",
+    "fresh": "120 new ones, half of them of `net`",
+    "third": "100 further ones, 20 of each folder",
+    "fourth": "60 last ones, 12 of each folder",
+}
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
+LIMITS = "tests/holds/test_limits.py"  # It holds what is made at import.
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
 LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
 
@@ -208,7 +215,7 @@ class Campaign:
                         return end._replace(cpu_s=cpu_s), count
                     tests = tests[tests.index(end.by) + 1 :]  # The test fails by itself now and then.
             if at_import or not replaced:
-                for tests in self.choose(mutant, True):
+                for tests in ([LIMITS], *self.choose(mutant, True)):
                     tests = self.few_files(tests)
                     if tests:
                         end = self.anew(tests)
@@ -277,9 +284,11 @@ class Left(Campaign):
         return [near, rest, held]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
-        since = LATER if mutant.part == "net" or mutant.name in SECOND.read_text() else BASE
-        since = LAST if mutant.name in FRESH.read_text() else since
-        self.first = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
+        since = LATER if mutant.part == "net" or mutant.name in file_of("second").read_text() else BASE
+        since = LAST if mutant.name in file_of("fresh").read_text() else since
+        since = THEN if any(mutant.name in file_of(name).read_text() for name in list(NAMES)[3:]) else since
+        known = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
+        self.first = known or end.by == "pytest cannot begin"  # It cannot even be imported.
         super().write(mutant, end, count)
 
 
@@ -461,6 +470,10 @@ def nobody_noticed(sample: list[Mutant], known: dict[str, list[dict[str, Any]]])
     ]
 
 
+def file_of(name: str) -> Path:
+    return HERE / f"tests/mutants/{name}.txt"
+
+
 def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
     """Return the mutants that a file names, but for those whose code is gone."""
     return [mutants[name] for name in file.read_text().split() if name in mutants]
@@ -474,24 +487,19 @@ def share(count: Counter[str], noticed: str) -> str:
 def page() -> None:
     """Write the figures by part, and the survivors, below the mark of the page."""
     mutants = {mutant.name: mutant for mutant in all_mutants(HERE)}
-    first, second, last = (Figures(named(file, mutants)) for file in (SAMPLE, SECOND, FRESH))
+    figures = {what: Figures(named(file_of(name), mutants)) for name, what in NAMES.items()}
     lines = [MARK, ""]
     lines += ["| sample | run | equivalent | noticed of the others |", "|---|---|---|---|"]
-    for what, figures, when in (
-        ("1,000, before any test was written for one", first, "noticed at first"),
-        ("1,000, now", first, "noticed now"),
-        ("100 others, before any test was written for one", second, "noticed at first"),
-        ("100 others, now", second, "noticed now"),
-        ("120 new ones, half of them of `net`, before any test was written for one", last, "noticed at first"),
-        ("120 new ones, now", last, "noticed now"),
-    ):
-        count = figures.all
-        lines.append(f"| {what} | {count['run']} | {count['equivalent']} | {count[when]} ({share(count, when)}) |")
-    lines += ["", "By part, of the 1,000:", "", *first.table()]
-    lines += ["", "By part, of the 120 new ones:", "", *last.table()]
-    lines += ["", "## Those that no test notices", "", *first.survivors()]
-    lines += ["", "## Those of the 100 others that no test notices", "", *second.survivors()]
-    lines += ["", "## Those of the 120 new ones that no test notices", "", *last.survivors()]
+    for what, found in figures.items():
+        for told, when in (("before any test was written for one", "noticed at first"), ("now", "noticed now")):
+            count = found.all
+            noticed = f"{count[when]} ({share(count, when)})"
+            lines.append(f"| {what}, {told} | {count['run']} | {count['equivalent']} | {noticed} |")
+    for what, found in figures.items():
+        if what != NAMES["second"]:
+            lines += ["", f"By part, of the {what}:", "", *found.table()]
+    for what, found in figures.items():
+        lines += ["", f"## Those of the {what} that no test notices", "", *found.survivors()]
     text = PAGE.read_text()
     PAGE.write_text(text[: text.index(MARK)] + "\n".join(lines) + "\n")
 
@@ -514,8 +522,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
-    parser.add_argument("--of-fresh", action="store_true")
-    parser.add_argument("--of-second", action="store_true")
+    parser.add_argument("--of", choices=NAMES, default="sample")
     parser.add_argument("--left", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
@@ -549,7 +556,7 @@ def main() -> None:
         run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
         return
     mutants = {mutant.name: mutant for mutant in all_mutants(TREE)}
-    sample = named(FRESH if given.of_fresh else SECOND if given.of_second else SAMPLE, mutants)
+    sample = named(file_of(given.of), mutants)
     if given.show:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return

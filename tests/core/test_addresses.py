@@ -2,7 +2,7 @@
 
 import pytest
 
-from doyen.core.ids import Address, parse_address
+from doyen.core.ids import Address, has_port, node_id, parse_address
 from doyen.errors import ConfigError
 
 
@@ -38,3 +38,28 @@ def test_the_port_may_be_left_out_where_there_is_a_usual_one() -> None:
     assert parse_address("[::1]", default_port=9) == Address("::1", 9)
     with pytest.raises(ConfigError):
         parse_address("::1", default_port=9)
+
+
+@pytest.mark.parametrize(
+    "host", ["a.b.c.d", "1.2.3.x", "x.2.3.4", "1.2.3.\N{ARABIC-INDIC DIGIT THREE}", "1.2.3.", "9999.a.b.c"]
+)
+def test_a_name_of_four_parts_is_a_name(host: str) -> None:
+    assert parse_address(f"{host}:1") == Address(host, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("h:1", True), ("h", False), ("[::1]:1", True), ("[::1]", False), ("1.2.3.4", False)]
+)
+def test_whether_a_port_was_given(text: str, named: bool) -> None:
+    assert has_port(text) is named
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\n", "x" * 65, "é" * 33])
+def test_what_can_be_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be a member's name: give 1 to 64"):
+        node_id(name)
+
+
+@pytest.mark.parametrize("name", ["a", "a b", "x" * 64, "é" * 32])
+def test_a_name_is_a_text_of_some_bytes(name: str) -> None:
+    assert node_id(name) == name

@@ -31,3 +31,22 @@ def test_a_duration_is_printed_as_a_person_would_write_it(text: str) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        *(
+            ("1ns", 1),
+            ("1us", 10**3),
+            ("1µs", 10**3),
+            ("1ms", 10**6),
+            ("1s", 10**9),
+            ("1", 10**9),
+            (" .5 s ", 5 * 10**8),
+        ),
+        *(("1m", 60 * 10**9), ("1min", 60 * 10**9), ("1h", 3600 * 10**9), ("forever", FOREVER)),
+    ],
+)
+def test_every_unit_is_as_long_as_people_think(text: str, found: int) -> None:
+    assert parse_duration(text) == found

@@ -93,3 +93,14 @@ def test_a_name_that_a_member_may_have_is_read_by_the_others_and_no_other_is() -
             codec.open(codec.encode(NodeId(name), LIFE, "c", 1))
     with pytest.raises(ConfigError, match="cannot be a member's name"):
         node_id(" a")
+
+
+@pytest.mark.parametrize("group", ["", "g" * (NAME_MAX + 1), "é" * (NAME_MAX // 2 + 1)])
+def test_what_can_be_no_group_is_refused(group: str) -> None:
+    with pytest.raises(ConfigError):
+        Codec(group)
+
+
+@pytest.mark.parametrize("group", ["g", "g" * NAME_MAX, "é" * (NAME_MAX // 2)])
+def test_a_group_is_a_name_of_some_bytes(group: str) -> None:
+    assert Codec(group).group == group

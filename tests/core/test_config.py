@@ -89,3 +89,43 @@ def test_a_flag_is_text_and_a_file_has_types() -> None:
     assert read_value(int, "5", "--count", text=True) == 5 and read_value(int, 5, "count") == 5
     with pytest.raises(ConfigError, match="count"):
         read_value(int, "5", "count")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "complaint"),
+    [
+        *((Period, value, "x: give a duration, e.g. '200ms'") for value in (True, None, ["1s"], {})),
+        (Period, "soon", "x: 'soon' is not a duration"),
+        (Literal["lan", "wan"], "lam", "x: do you mean lan? one of lan, wan"),
+        (Literal["lan", "wan"], "qqq", "x: one of lan, wan"),
+        (bool, "yes", "x: give true or false"),
+        (int, 1.5, "x: give a whole number"),
+        (float, "a", "x: give a number"),
+        (str, 1, 'x: give a text, e.g. "abc"'),
+        (tuple[str, ...], 1, 'x: give a list of texts, e.g. ["abc", "def"]'),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_what_to_give(hint: Any, value: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_value(hint, value, "x")
+    assert str(raised.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "found"),
+    [
+        (tuple[str, ...], "a, b,,c", ("a", "b", "c")),
+        (tuple[str, ...], '["a", "b,c"]', ("a", "b,c")),
+        (tuple[tuple[int, int], ...], "[[0, 1], [1, 2]]", ((0, 1), (1, 2))),
+        (Period, "200ms", ms(200)),
+        (int, "7", 7),
+        (bool, "true", True),
+    ],
+)
+def test_a_flags_text_is_read_as_its_type(hint: Any, text: str, found: Any) -> None:
+    assert read_value(hint, text, "x", text=True) == found
+
+
+def test_a_list_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="x: not a list as in TOML"):
+        read_value(tuple[int, ...], "[1", "x", text=True)

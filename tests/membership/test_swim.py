@@ -438,6 +438,7 @@ def test_lifeguard_4_b_suspicion_shrinks_with_independent_accusers(out: Recordin
         assert out.take() == [SetTimer(SuspicionExpires(B, 1), at=at), Emit(MemberSuspected(B, accuser))]
     machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, NodeId("y")),)), 10)
     assert out.take() == [], "K are enough"
+    assert machine.accusers(B)[:3] == (C, D, E) and machine.accusers(D) == ()
     assert dogpile(least, most, 3, 3) == least
     machine.on_timer(SuspicionExpires(B, 1), least)
     assert status(machine, B)[0] is Status.FAILED

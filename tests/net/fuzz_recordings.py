@@ -6,11 +6,13 @@ Checksums are made right, so that every change gets as far as it can.  It prints
 ended, and everything that Python's audit hooks saw besides reading the file itself.
 """
 
+import gc
 import json
 import resource
 import signal
 import sys
 from collections import Counter
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -98,11 +100,10 @@ def bytes_changed(body: bytes, rng: Random) -> bytes:
     return bytes(found)
 
 
-def values_changed(body: bytes, rng: Random) -> bytes:
-    try:
-        whole = msgspec.msgpack.decode(body)
-    except (msgspec.DecodeError, ValueError):
-        return bytes_changed(body, rng)
+@lru_cache(400)  # Most are changed as they were recorded, many times.
+def spots_of(body: bytes) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return what a frame holds, and every place in it: its owner, and where it is there."""
+    whole = msgspec.msgpack.decode(body)
     spots: list[tuple[Any, Any]] = []
     todo = [whole]
     while todo:
@@ -110,15 +111,26 @@ def values_changed(body: bytes, rng: Random) -> bytes:
         inner = list(found.items()) if isinstance(found, dict) else list(enumerate(found))
         spots += [(found, key) for key, _ in inner]
         todo += [value for _, value in inner if isinstance(value, dict | list)]
+    return whole, spots
+
+
+def values_changed(body: bytes, rng: Random) -> bytes:
+    try:
+        whole, spots = spots_of(body)
+    except (msgspec.DecodeError, ValueError):
+        return bytes_changed(body, rng)
+    before: list[tuple[Any, Any, Any]] = []
     for _ in range(rng.choice((1, 1, 2, 5))):
         owner, key = rng.choice(spots)
-        if (isinstance(owner, list) and key >= len(owner)) or (isinstance(owner, dict) and key not in owner):
-            continue  # An earlier change took it away.
+        before.append((owner, key, owner[key]))
         owner[key] = another(owner[key], spots, rng)
     try:
         return msgspec.msgpack.encode(whole)
     except (RecursionError, ValueError, OverflowError, TypeError):
         return body
+    finally:
+        for owner, key, value in reversed(before):
+            owner[key] = value
 
 
 def another(value: Any, spots: list[tuple[Any, Any]], rng: Random) -> Any:
@@ -168,6 +180,7 @@ def main(seed: int, count: int, paths: list[Path]) -> None:
     signal.signal(signal.SIGVTALRM, stop)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY,) * 2)
+    gc.freeze()  # What is loaded is not looked through again for each recording.
     rng = Random(seed)
     ends: Counter[str] = Counter()
     wrong: list[str] = []

@@ -103,6 +103,22 @@ class Besieged:
         self.cluster.run_for(seconds)
         return self.spent, self.out.get(self.stranger, 0)
 
+    def flood(self, words: list[bytes], *, of: str, per_s: int, count: int, echoes: bool, moves: bool) -> float:
+        """Say these in turn, from one address or each from a new one; return the bytes sent back by those spent."""
+        self.come()
+        self.out, self.spent, self.echoes, self.said = {}, 0, echoes, b""
+
+        def say(turn: int) -> None:
+            if moves:
+                self.come()
+            self.put(self.endpoint(of), words[turn % len(words)])
+            if turn + 1 < count:
+                self.cluster.sim.at(self.cluster.sim.now + 10**9 // per_s, partial(say, turn + 1), "a stranger speaks")
+
+        self.cluster.sim.at(self.cluster.sim.now, partial(say, 0), "a stranger speaks")
+        self.cluster.run_for(count / per_s + 20)
+        return sum(self.out.values()) / self.spent
+
     # What members say.
 
     def kinds(self) -> dict[tuple[str, str], list[Any]]:
@@ -134,7 +150,7 @@ def filled(kind: Any, name: str = "") -> Any:
             values = [filled(field.type, field.name) for field in kind.fields]
             return [kind.tag, *values] if kind.tag is not None else values
         case msgspec.inspect.StrType():
-            return "127.1.0.3" if "host" in name else "n2"
+            return {"host": "127.1.0.3", "address": f"127.1.0.3:{PORT}"}.get(name, "n2")
         case msgspec.inspect.IntType():
             return PORT if "port" in name else 1
         case msgspec.inspect.BoolType():
@@ -170,7 +186,7 @@ def forged(opened: list[Any], named: Address) -> bytes:
         if isinstance(value, dict):
             return {change(key): change(one) for key, one in value.items()}
         if isinstance(value, str) and value.startswith("127.1."):
-            return named.host
+            return str(named) if ":" in value else named.host
         if isinstance(value, str) and value.startswith("n") and value[1:].isdigit():
             return f"x{value[1:]}"
         return value
@@ -197,4 +213,10 @@ def oldest(opened: list[Any], named: Address) -> bytes:
     return msgspec.msgpack.encode([version, group, "e", 2**50, channel, [message[0], *change(message[1:])], *rest])
 
 
-WAYS = (forged, as_said, oldest)
+def as_member(opened: list[Any], named: Address) -> bytes:
+    """Return a member's datagram as it was, but for a later incarnation: it has moved to the stranger's address."""
+    version, group, name, incarnation, *rest = opened
+    return msgspec.msgpack.encode([version, group, name, incarnation + 1, *rest])
+
+
+WAYS = (forged, as_said, oldest, as_member)

@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,6 +44,7 @@ from doyen.net.sealed import (
     HEADER_BYTES,
     NUMBER_BYTES,
     OVERHEAD,
+    PLACES_MAX,
     WINDOW,
     Seal,
     Unproven,
@@ -63,6 +65,7 @@ class Wire:
         self.crossed: list[tuple[bytes, Address, Address]] = []
         self.ends: dict[Address, Seal] = {}
         self.read: list[tuple[Address, bytes]] = []
+        self.places: list[Address | None] = []  # Where each that was read would be answered.
         self.refused: list[str] = []
         self._under_way: deque[tuple[bytes, Address, Address]] = deque()
 
@@ -86,9 +89,10 @@ class Wire:
                 continue
             answers: tuple[bytes | None, ...]
             try:
-                plain, answers = self.ends[target].open(data, source)
+                plain, answers, place = self.ends[target].open(data, source)
                 if plain is not None:
                     self.read.append((target, plain))
+                    self.places.append(place)
             except RemoteProtocolError as error:
                 self.refused.append(error.reason)
                 answers = (error.question,) if isinstance(error, Unproven) else ()
@@ -126,6 +130,64 @@ def test_once_clear_is_removed_only_what_is_sealed_counts() -> None:
     assert (wire.read, wire.refused) == ([], ["clear"])
     wire.say(B, A)
     assert wire.read == [(A, DATA)]  # Who still speaks in clear opens what is sealed.
+
+
+# ── Where a boot has echoed ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_recorded_on_its_way_and_comes_from_elsewhere_is_answered_where_its_sender_has_echoed() -> None:
+    wire = two()
+    wire.say(A, B)
+    fresh = wire.ends[A].seal(DATA, B)
+    wire.crossed.clear()
+    wire.deliver(fresh, EVE, B)
+    assert wire.read[-1] == (B, DATA) and wire.places[-1] == A, "it is fresh, but its source may be forged"
+    to_eve = [data for data, _, to in wire.crossed if to == EVE]
+    assert [len(data) for data in to_eve] == [HANDSHAKE_BYTES] and HANDSHAKE_BYTES <= len(fresh)
+
+
+def test_a_member_that_moved_echoes_there_and_is_answered_there_and_may_move_back() -> None:
+    wire, moved = two(), Address("10.0.0.9", 9)
+    wire.say(A, B)
+    wire.now += 1  # Members answer each other at a pace.
+    wire.ends[moved] = wire.ends.pop(A)
+    wire.say(moved, B)
+    wire.say(moved, B)
+    assert wire.places[1:] == [A, moved, moved], "its echo followed its first word, which it said again"
+    wire.ends[A] = wire.ends.pop(moved)
+    wire.say(A, B)
+    assert wire.places[-1] == A, "it has echoed there before"
+
+
+def test_a_boot_echoes_at_few_addresses_and_the_one_longest_unheard_is_forgotten() -> None:
+    wire, places = two(), [Address("10.0.1.1", port) for port in range(1, PLACES_MAX + 1)]
+    wire.say(A, B)
+    for before, place in pairwise([A, *places]):
+        wire.now += 1
+        wire.ends[place] = wire.ends.pop(before)
+        wire.say(place, B)
+        wire.say(place, B)
+        assert wire.places[-1] == place
+    wire.ends[A] = wire.ends.pop(places[-1])
+    wire.say(A, B)
+    assert wire.places[-1] == places[-1], "it must echo again"
+
+
+def test_an_echo_from_another_address_than_the_token_went_to_shows_nothing_about_either() -> None:
+    wire = two()
+    sealed = wire.ends[A].seal(DATA, B)
+    with pytest.raises(Unproven) as raised:
+        wire.ends[B].open(sealed, A)
+    question = raised.value.question
+    assert question is not None
+    (echo,) = wire.ends[A].open(question, B).answers
+    (again,) = wire.ends[B].open(echo, EVE).answers  # With a token for that address.
+    assert wire.ends[B].proven_count == 0 and len(again) <= len(echo)
+    (echo,) = wire.ends[A].open(again, B).answers
+    wire.deliver(echo, EVE, B)
+    assert wire.ends[B].proven_count == 1, (
+        "who has several addresses comes to be believed at the one that it answers from"
+    )
 
 
 # ── Belief ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,9 +262,21 @@ def test_a_token_grows_old() -> None:
     assert asked.value.question is not None
     answers = wire.ends[A].open(asked.value.question, B).answers
     wire.now += 2 * TOKEN_S
-    with pytest.raises(RemoteProtocolError, match="too old"):
-        wire.ends[B].open(answers[0], A)
+    assert len(wire.ends[B].open(answers[0], A).answers) == 1, "it has a token of its own, so it is asked anew"
     assert wire.ends[B].proven_count == 0
+
+
+def test_an_echo_alone_grows_old() -> None:
+    wire = two()
+    with pytest.raises(Unproven) as asked:
+        wire.ends[B].open(wire.ends[A].seal(DATA, B), A)
+    assert asked.value.question is not None
+    (answer,) = wire.ends[A].open(asked.value.question, B).answers
+    (echo,) = wire.ends[B].open(answer, A).answers
+    wire.now += 2 * TOKEN_S
+    with pytest.raises(RemoteProtocolError, match="too old"):
+        wire.ends[A].open(echo, B)
+    assert (wire.ends[A].proven_count, wire.ends[B].proven_count) == (0, 1)
 
 
 def test_one_that_was_forgotten_proves_itself_again_and_its_past_stays_past(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +518,7 @@ def test_memory_for_the_pace_of_questions_is_bounded(monkeypatch: pytest.MonkeyP
 
 def test_the_window_is_a_set_of_numbers_as_far_as_it_reaches() -> None:
     rng = Random(11)
-    window, seen, highest = Window(100), set(range(101)), 100
+    window, seen, highest = Window(100, A), set(range(101)), 100
     for _ in range(20_000):
         number = max(1, highest + rng.randrange(-WINDOW - 50, 60 if rng.random() < 0.99 else 5000))
         expected = number in seen or number <= highest - WINDOW

@@ -7,8 +7,8 @@
         ──room, 0 short, padded─▶          bee pays, with twice what it got at the most, as for any answer
         ◀─answer─────────────────
 
-What is sent while a datagram of that address is handled counts as an answer to it; and so do messages for all, to
-somebody who is in no view and no seed, and just listens, until it has sent `FEE` bytes once.  So an idle group sends
+What is sent while a datagram of that address is handled counts as an answer to it; and so does all that is sent later,
+to somebody who is in no view and no seed, until it has sent `FEE` bytes once.  So an idle group sends
 what it did before, and a member that others hear all day has credit for long answers.  Two that have just met exchange
 one or two rooms.  A stranger that pays gets what it pays for, and one that does not gets little (decision 85).
 """
@@ -82,12 +82,16 @@ class Credit:
         if source in self._held:
             self._release(source)
 
+    def knows(self, address: Address) -> bool:
+        """Return whether anything came from an address but handshakes."""
+        return address in self._accounts
+
     def lets_answer(self, to: Address, data: bytes) -> bool:
         """Return whether an answer may go at once; if not, it is held, and the address is asked to pay."""
         return self._spend(to, len(data)) or self._hold(to, data)
 
     def lets_listen(self, to: Address, data: bytes) -> bool:
-        """Return whether what is for all may go to an address that just listens; if not, it is asked for its fee."""
+        """Return whether what answers nothing may go to an address of no member; if not, it is asked for its fee."""
         account = self._accounts.get(to)
         paid = account is not None and account.received >= FEE
         return paid or self._spend(to, len(data)) or self._hold(to, data)

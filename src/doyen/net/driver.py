@@ -343,7 +343,7 @@ class Driver:
             opened = self._gate.open(data, source)
             if opened is None:
                 return
-            header = self.codec.open(opened)
+            header, source = self.codec.open(opened[0]), opened[1]
             if header.digest is not None:
                 self._compare(header, source)
             envelope = self.codec.read(header)

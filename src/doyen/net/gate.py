@@ -56,7 +56,7 @@ class Gate:
         elif not echoes.lets_out(to, data):
             self._refused["unechoed"] += 1
             return False
-        elif to == self.answering and not echoes.credit.lets_answer(to, data):
+        elif not self._may_get(to, data, echoes):
             return False
         self._transport.send(data, to)
         return True
@@ -74,13 +74,17 @@ class Gate:
         for address in addresses:
             if address == self._transport.address:
                 continue
-            if echoes is None or (echoes.lets_out(address) and self._may_listen(address, data, echoes)):
+            if echoes is None or (echoes.lets_out(address) and self._may_get(address, data, echoes, is_for_all=True)):
                 self._transport.send(data, address)
 
-    def _may_listen(self, to: Address, data: bytes, echoes: Echoes) -> bool:
+    def _may_get(self, to: Address, data: bytes, echoes: Echoes, *, is_for_all: bool = False) -> bool:
+        """Return whether an address that has echoed gets a datagram at once; if not, it pays for it first."""
         if to == self.answering:
             return echoes.credit.lets_answer(to, data)
-        return echoes.is_named(to) or echoes.credit.lets_listen(to, data)
+        begins = not is_for_all and not echoes.credit.knows(
+            to
+        )  # Else two that have just met would wait for each other.
+        return begins or echoes.is_named(to) or echoes.credit.lets_listen(to, data)
 
     # In.
 
@@ -110,15 +114,15 @@ class Gate:
         if source in self._counts:  # Not where there is a key.
             self._spent_s[source] = self._spent_s.get(source, 0.0) + thread_time() - self._began_s
 
-    def open(self, data: bytes, source: Address) -> bytes | None:
-        """Return what the codec can read; None for a handshake, which is answered."""
+    def open(self, data: bytes, source: Address) -> tuple[bytes, Address] | None:
+        """Return what the codec can read, and where its sender has echoed; None for a handshake, which is answered."""
         hears_clear = self.seal is None or self.seal.keyring.hears_clear
         if hears_clear and self.echoes is not None and not self.echoes.hears(data, source):
             return None
         if self.seal is None:
             if data[:1] == MARK and len(data) > OVERHEAD:
                 raise UnknownKey(data[1 : 1 + ID_BYTES], have_any=False)
-            return data
+            return data, source
         if len(data) > self._datagram_max + OVERHEAD:
             raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self._datagram_max}, sealed")
         if self.seal.is_own(data):
@@ -132,6 +136,7 @@ class Gate:
             raise
         for answer in opened.answers:
             self._transport.send(answer, source)
+        place = opened.place or source
         if self.in_clear is not None:
-            self.in_clear.credit.earn(source, len(data))
-        return opened.datagram
+            self.in_clear.credit.earn(place, len(data))
+        return None if opened.datagram is None else (opened.datagram, place)

@@ -16,11 +16,15 @@ handed to another.  So what is for one member is sealed for its name, and opens 
              ──token B, echo A───────▶               the stranger is believed from here on
              ◀─────────, echo B──────                and so is the receiver; what was dropped is said again
 
-Tokens are made from a secret of this boot, the other's boot and the time, so nothing is kept for strangers.  An answer
-is never larger than what it answers, goes only where that came from, and at a bounded rate: nobody can use a group to
-flood a third party.  The rate is one per boot and host, and one for all: who plays recordings of a member back from
-elsewhere uses up none of what that member itself is due.  An echo of a fresh token is answered always, and what is
-said again goes only to an address that has just echoed one.
+What a boot that is believed says from another address is taken, since it is fresh, but answered where the boot has
+echoed, until it echoes from there, too: who records a packet, and sends it on under a forged source before it arrives,
+makes nobody answer there (decision 81).
+
+Tokens are made from a secret of this boot, the other's boot and address, and the time, so nothing is kept for
+strangers.  An answer to a stranger is never larger than what it answers, goes only where that came from, and at a
+bounded rate: nobody can use a group to flood a third party.  The rate is one per boot and host, and one for all: who
+plays recordings of a member back from elsewhere uses up none of what that member itself is due.  An echo of a fresh
+token is answered always, and what is said again goes only to an address that has just echoed one.
 
 While a group gets its first key, "clear" is one of its keys: then what is not sealed is believed too, and promises
 what it did before.
@@ -56,6 +60,7 @@ OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still
 HANDSHAKE_BYTES: Final = OVERHEAD + ASKING_BYTES
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
+PLACES_MAX: Final = 4  # Addresses at which one boot has echoed; a host may have several.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
 _SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
 _FIVE: Final = b"\x95"  # The same without the group.
@@ -66,10 +71,11 @@ _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 
 class Opened(NamedTuple):
-    """The content of a packet: a datagram for the codec, or packets to be sent back to its source, or nothing."""
+    """The content of a packet: a datagram for the codec, packets to be sent back to its source, or nothing."""
 
     datagram: bytes | None
     answers: tuple[bytes, ...] = ()
+    place: Address | None = None  # Where its sender has echoed: not necessarily its source, which may be forged.
 
 
 class Unproven(RemoteProtocolError):
@@ -148,7 +154,7 @@ class Seal:
         """
         if data[:1] != MARK:
             if self.keyring.hears_clear:
-                return Opened(data)
+                return Opened(data, (), source)
             raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
         if len(data) < OVERHEAD:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
@@ -175,9 +181,13 @@ class Seal:
             self._boots.move_to_end(boot)
         if plain[:1] == MARK:
             return Opened(None, self._on_handshake(plain, boot, number, source))
-        if window is None:
-            raise Unproven(self._question(boot, source) if len(data) >= HANDSHAKE_BYTES else None)  # Members' are.
-        return Opened(unpacked(plain, self._named))
+        place = None if window is None else window.place(source)
+        question = None
+        if place != source and len(data) >= HANDSHAKE_BYTES:  # Members' are.
+            question = self._question(boot, source)
+        if place is None:
+            raise Unproven(question)
+        return Opened(unpacked(plain, self._named), () if question is None else (question,), place)
 
     # The handshake.
 
@@ -185,7 +195,7 @@ class Seal:
         now = self._clock()
         if not self._may_answer(boot, source, now, asking=True):
             return None
-        return self._handshake(self._tokens.token(boot, now), NONE)
+        return self._handshake(self._tokens.token(mark(boot, source), now), NONE)
 
     def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
         return self._pace.allows((boot, source.host, asking), now)
@@ -196,20 +206,22 @@ class Seal:
             raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
-        if echo == NONE:
-            if token != NONE and self._may_answer(boot, source, now, asking=False):
-                return (self._handshake(self._tokens.token(boot, now), token),)
-            return ()
-        if not self._tokens.knows(echo, boot, now):
+        is_known = echo != NONE and self._tokens.knows(echo, mark(boot, source), now)
+        if not is_known and token != NONE:  # It asks; an echo for another of its addresses says nothing about this one.
+            if not self._may_answer(boot, source, now, asking=False):
+                return ()
+            return (self._handshake(self._tokens.token(mark(boot, source), now), token),)
+        if not is_known:
             raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
-        self._prove(boot, number)
+        self._prove(boot, number, source)
         return (self._handshake(NONE, token),) if token != NONE else self._repeated(source, now)
 
-    def _prove(self, boot: bytes, number: int) -> None:
+    def _prove(self, boot: bytes, number: int, source: Address) -> None:
         if boot in self._boots:
+            self._boots[boot].add_place(source)
             return
         self.proven_count += 1
-        self._boots[boot] = Window(number)  # Whatever it said before this may be a recording.
+        self._boots[boot] = Window(number, source)  # Whatever it said before this may be a recording.
         if len(self._boots) > BOOTS_MAX:
             self._boots.popitem(last=False)
 
@@ -247,14 +259,30 @@ def unpacked(plain: bytes, named: bytes) -> bytes:
     return plain if digest == _NO_DIGEST else with_digest(plain, digest)
 
 
+def mark(boot: bytes, source: Address) -> bytes:
+    """Return for whom a token is: one boot, at one address."""
+    return boot + str(source).encode()
+
+
 class Window:
-    """The numbers of one boot that have come: the highest, and a bit for each of the last WINDOW."""
+    """The numbers of one boot that have come: the highest, a bit for each of the last WINDOW; and where it echoed."""
 
-    __slots__ = ("_bits", "_highest")
+    __slots__ = ("_bits", "_highest", "_places")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, place: Address) -> None:
         self._highest = first
         self._bits = (1 << WINDOW) - 1  # All up to the first count as seen.
+        self._places = [place]  # The one heard last comes last.
+
+    def place(self, source: Address) -> Address:
+        """Return where to answer what came from a source: there, if the boot has echoed from there."""
+        places = self._places
+        if source != places[-1] and source in places:
+            self.add_place(source)
+        return places[-1]
+
+    def add_place(self, place: Address) -> None:
+        self._places[:] = [*(other for other in self._places if other != place), place][-PLACES_MAX:]
 
     def has(self, number: int) -> bool:
         behind = self._highest - number
