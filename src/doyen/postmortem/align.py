@@ -91,6 +91,7 @@ class Alignment:
 
 
 _Bounds = list[list[float]]  # [i][j]: the most that clock j may be ahead of clock i.
+_Known = dict[tuple[int, int], list[tuple[Instant, Instant]]]  # (sent, received), by sender and receiver.
 
 
 def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) -> Alignment:
@@ -98,28 +99,36 @@ def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) ->
 
     Messages correct the rough shifts, however wrong they are; a clock without messages keeps its own, with no bound.
     """
-    known = list(passages)
-    reference = _busiest(count, known)
+    known: _Known = {}
+    for p in passages:
+        known.setdefault((p.sender, p.receiver), []).append((p.sent, p.received))
+    heard = [sum(len(times) for pair, times in known.items() if clock in pair) for clock in range(count)]
+    reference = max(range(count), key=lambda clock: (heard[clock], -clock))
     shifts = _shifted(count, known, rough, reference)
-    instants = [p.received + shifts[p.receiver] for p in known]
+    instants = [r + shifts[pair[1]] for pair, times in known.items() for _, r in times]
     begin, end = min(instants, default=0), max(instants, default=0)
-    number = max(1, min(POINTS_MAX, 2 * len(known), 4_000_000 // (count * count * min(count, HUBS_MAX))))
+    number = max(1, min(POINTS_MAX, 2 * len(instants), 4_000_000 // (count * count * min(count, HUBS_MAX))))
     step = (end - begin) / number
     points = [begin + step * i for i in range(number + 1)]
     upper: list[_Bounds] = [[[NO_BOUND] * count for _ in range(count)] for _ in points]
-    for p in known:
-        x = p.received + shifts[p.receiver]
-        delta = x - p.sent - shifts[p.sender]
-        first = min(int((x - begin) / step), number - 1) if step else 0
-        for point in (first, first + 1):
-            bounds = upper[point][p.sender]
-            bounds[p.receiver] = min(bounds[p.receiver], delta + abs(points[point] - x) * DRIFT_MAX)
+    for (sender, receiver), times in known.items():
+        tightest = [NO_BOUND] * (number + 1)
+        for sent, received in times:
+            x = received + shifts[receiver]
+            delta = x - sent - shifts[sender]
+            first = min(int((x - begin) / step), number - 1) if step else 0
+            for point in (first, first + 1):
+                bound = delta + abs(points[point] - x) * DRIFT_MAX
+                if bound < tightest[point]:
+                    tightest[point] = bound
+        for bounds, bound in zip(upper, tightest, strict=True):
+            bounds[sender][receiver] = bound
     widening = step * DRIFT_MAX
     for earlier, later in pairwise(upper):
         _widen(earlier, later, widening)
     for later, earlier in pairwise(reversed(upper)):
         _widen(later, earlier, widening)
-    hubs = sorted(range(count), key=lambda clock: -sum(clock in (p.sender, p.receiver) for p in known[:10_000]))
+    hubs = sorted(range(count), key=lambda clock: -heard[clock])
     for every in upper:
         _close(every, hubs[:HUBS_MAX])
     found = Alignment(reference, shifts, points, upper, 0.0)
@@ -127,21 +136,12 @@ def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) ->
     return Alignment(reference, shifts, points, upper, 2 * apart * DRIFT_MAX)
 
 
-def _busiest(count: int, passages: list[Passage]) -> int:
-    counts = [0] * count
-    for p in passages:
-        counts[p.sender] += 1
-        counts[p.receiver] += 1
-    return max(range(count), key=lambda clock: (counts[clock], -clock))
-
-
-def _shifted(count: int, passages: list[Passage], rough: Sequence[Duration], reference: int) -> list[Duration]:
+def _shifted(count: int, known: _Known, rough: Sequence[Duration], reference: int) -> list[Duration]:
     """Return shifts that bring all clocks near the reference, by messages where there are some."""
-    least: dict[tuple[int, int], int] = {}
-    for p in passages:
-        delta = p.received + rough[p.receiver] - p.sent - rough[p.sender]
-        pair = p.sender, p.receiver
-        least[pair] = min(least.get(pair, delta), delta)
+    least = {
+        (sender, receiver): min(received - sent for sent, received in times) + rough[receiver] - rough[sender]
+        for (sender, receiver), times in known.items()
+    }
     shifts, todo, seen = list(rough), [reference], {reference}
     moved = [0] * count
     while todo:

@@ -40,10 +40,6 @@ class Table:
     def __init__(self, flights: Sequence[Flight]) -> None:
         _check(flights)
         self.flights = sorted(flights, key=lambda flight: (flight.node, flight.incarnation))
-        self._sent: dict[str, tuple[int, Instant]] = {}
-        for number, flight in enumerate(self.flights):
-            for key, at in flight.sent.items():
-                self._sent[key] = number, at
         self.clocks = self._aligned()
         self._zero = min(self.clocks.common(n, flight.begin) for n, flight in enumerate(self.flights))
         self._epoch = self.flights[self.clocks.reference].wall(self._zero)
@@ -54,9 +50,10 @@ class Table:
         passages = [
             Passage(sender, receiver, sent, received)
             for receiver, flight in enumerate(self.flights)
-            for key, received in flight.received.items()
-            for sender, sent in (self._sent.get(key, (receiver, 0)),)
+            for sender, other in enumerate(self.flights)
             if sender != receiver
+            for key, received in flight.received.items()
+            if (sent := other.sent.get(key)) is not None
         ]
         first = self.flights[0]
         rough = [round((flight.at - first.at) * 1e9) - flight.now + first.now for flight in self.flights]
@@ -76,7 +73,8 @@ class Table:
 
     def sender_of(self, identifier: str) -> tuple[int | None, Instant]:
         """Return which recording has sent a message, and when; None where none tells."""
-        return self._sent.get(identifier, (None, 0))
+        found = ((n, flight.sent[identifier]) for n, flight in enumerate(self.flights) if identifier in flight.sent)
+        return next(found, (None, 0))
 
     def delays(self) -> Iterable[float]:
         """Yield how long messages took, in seconds."""
@@ -198,9 +196,9 @@ class Table:
         by_name |= {flight.address: flight.node for flight in self.flights if flight.address}
         every = [(number, message) for number, flight in enumerate(self.flights) for message in flight.decided]
         for number, message in sorted(every, key=lambda found: found[1].to is not None):  # Receivers know the type.
-            if len(drawn) >= ARROWS_MAX or message.identifier not in self._sent:
+            sender, sent = self.sender_of(message.identifier)
+            if len(drawn) >= ARROWS_MAX or sender is None:
                 continue
-            sender, sent = self._sent[message.identifier]
             receivers = [number] if message.to is None else self._receivers(message, number, by_name)
             for receiver in receivers:
                 if (message.identifier, receiver) in drawn or sender == receiver:
