@@ -834,3 +834,17 @@ def test_blank_lines_and_remarks_in_a_key_file_end_nothing(tmp_path: Path) -> No
     write_keys(path, [KEY, OTHER])
     path.write_text("# Ours.\n\n" + path.read_text().replace("\n", "\n  # Another.\n\n"))
     assert read_keys(path) == (KEY, OTHER)
+
+
+def test_who_was_just_asked_is_answered_all_the_same() -> None:
+    """Questions and answers have a pace each: else two that ask each other at one instant would wait."""
+    wire = two()
+    asked_b = wire.ends[A].seal(DATA, B)
+    asked_a = wire.ends[B].seal(DATA, A)
+    questions: list[bytes] = []
+    for end, data, source in ((B, asked_b, A), (A, asked_a, B)):
+        with pytest.raises(Unproven) as raised:
+            wire.ends[end].open(data, source)
+        assert raised.value.question is not None
+        questions.append(raised.value.question)
+    assert len(wire.ends[A].open(questions[0], B).answers) == len(wire.ends[B].open(questions[1], A).answers) == 1
