@@ -45,7 +45,7 @@ PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
 LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the second sample;
 LAST = "939134f"  # for the third;
-THEN = "a5ada39f"  # and for those after it.
+THEN = {"third": "a5ada39f", "fourth": "67b94058"}  # and for those after it.
 NAMES = {
     "sample": "1,000",
     "second": "100 others",
@@ -286,7 +286,7 @@ class Left(Campaign):
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         since = LATER if mutant.part == "net" or mutant.name in file_of("second").read_text() else BASE
         since = LAST if mutant.name in file_of("fresh").read_text() else since
-        since = THEN if any(mutant.name in file_of(name).read_text() for name in list(NAMES)[3:]) else since
+        since = next((at for name, at in THEN.items() if mutant.name in file_of(name).read_text()), since)
         known = bool(end.by) and name_of(end.by) in names_at(since, end.by.partition("::")[0])
         self.first = known or end.by == "pytest cannot begin"  # It cannot even be imported.
         super().write(mutant, end, count)

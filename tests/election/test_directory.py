@@ -18,6 +18,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.outside import Answered, Outside
 from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.election.claims import EpochClaimed
 from doyen.election.directory.config import DirectoryConfig
 from doyen.election.directory.files import Files, Folder, answer, judged
 from doyen.election.directory.machine import Directory
@@ -161,6 +162,12 @@ def test_a_higher_epoch_ends_a_reign_at_once_and_so_does_a_claim_that_is_gone() 
         at = member.leading()
         assert LeaderLost(Term(1, A), "outranked") in member.found(top, at + ms(10))
         assert not member.machine.leads(at + ms(10))
+
+
+def test_a_claim_that_holds_says_for_which_epoch() -> None:
+    member = Member()
+    at = member.claiming(of(B))
+    assert EpochClaimed(5, ()) in member.found(member.mine(5), at)
 
 
 def test_a_claim_that_came_late_is_none() -> None:

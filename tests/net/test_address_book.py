@@ -3,7 +3,7 @@
 from doyen.core.clock import seconds
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.net.address_book import SEEN_FOR, AddressBook
+from doyen.net.address_book import FAN_OUT_MAX, PEERS_MAX, SEEN_FOR, UNREAD_MAX, AddressBook
 
 ME, ANT = NodeId("me"), NodeId("ant")
 TOLD, SEEN, MOVED = Address("10.1.0.2", 7600), Address("10.2.0.2", 7600), Address("10.3.0.2", 7600)
@@ -40,3 +40,21 @@ def test_a_port_that_a_translation_chose_is_not_where_a_member_stays() -> None:
     book.learn(view_of(TOLD))
     book.heard(ANT, Incarnation(1), Address("192.0.2.1", 40_001), seconds(1))
     assert book.towards(TOLD, seconds(1)) == TOLD
+
+
+def test_strangers_fill_no_memory_and_those_heard_last_are_kept() -> None:
+    seeds = [Address("10.4.0.1", 1 + i) for i in range(UNREAD_MAX + 5)]
+    book = AddressBook(ME, seeds)
+    for i in range(PEERS_MAX + 5):
+        book.heard(NodeId(f"x{i}"), Incarnation(1), Address("10.9.0.1", 1 + i), i)
+    assert len(book) == len(book.heard_from()) == PEERS_MAX
+    assert book.of(NodeId("x4")) is None and book.of(NodeId("x5")) is not None
+    assert book.incarnation_of(NodeId("x4")) is None and book.heard_since(PEERS_MAX) == {
+        NodeId(f"x{PEERS_MAX + i}") for i in range(5)
+    }
+    assert len([*book.fan_out()]) == len(seeds) + FAN_OUT_MAX
+    for seed in seeds:
+        book.could_not_read(seed, "clear", 0)
+        assert 0 < len(book.unread) <= UNREAD_MAX
+    book.could_not_read(Address("10.9.0.1", 1), "clear", 0)
+    assert Address("10.9.0.1", 1) not in book.unread, "of strangers it says nothing"

@@ -834,3 +834,52 @@ def test_blank_lines_and_remarks_in_a_key_file_end_nothing(tmp_path: Path) -> No
     write_keys(path, [KEY, OTHER])
     path.write_text("# Ours.\n\n" + path.read_text().replace("\n", "\n  # Another.\n\n"))
     assert read_keys(path) == (KEY, OTHER)
+
+
+def test_who_was_just_asked_is_answered_all_the_same() -> None:
+    """Questions and answers have a pace each: else two that ask each other at one instant would wait."""
+    wire = two()
+    asked_b = wire.ends[A].seal(DATA, B)
+    asked_a = wire.ends[B].seal(DATA, A)
+    questions: list[bytes] = []
+    for end, data, source in ((B, asked_b, A), (A, asked_a, B)):
+        with pytest.raises(Unproven) as raised:
+            wire.ends[end].open(data, source)
+        assert raised.value.question is not None
+        questions.append(raised.value.question)
+    assert len(wire.ends[A].open(questions[0], B).answers) == len(wire.ends[B].open(questions[1], A).answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "advice"), [((CLEAR, KEY), "use ID, once"), ((KEY, CLEAR), "remove clear, once"), ((KEY,), None)]
+)
+def test_a_group_on_its_way_to_a_first_key_is_told_at_the_start_that_anybody_is_heard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, listed: tuple[bytes, ...], advice: str | None
+) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, list(listed))
+
+    async def main() -> None:
+        ring = load_keyring(path)
+        node = sealed_node("a", ring)
+        await node.driver.start()
+        watch_key_file(node.driver, ring)
+        node.driver.close()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        asyncio.run(main())
+    assert ("NOT sealed are believed" in caplog.text) is (advice is not None) and (advice or "") in caplog.text
+
+
+def test_a_key_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="Is a directory: give a file"):
+        read_keys(tmp_path)
+    with pytest.raises(ConfigError, match="make one with `doyen keys new --file"):
+        read_keys(tmp_path / "none")
+
+    def refused(*given: Any, **more: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refused)  # Root may read anything.
+    with pytest.raises(ConfigError, match=f"Permission denied: user {os.geteuid()} must be able to read it"):
+        read_keys(tmp_path / "keys")

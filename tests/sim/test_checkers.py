@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
+from storms import SEEDS
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.host import Port
@@ -103,7 +104,7 @@ def test_under_all_faults_at_once_nothing_is_violated_and_all_agree_afterwards(v
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_soak_under_all_faults_nothing_is_violated(variant: str) -> None:
     scenario = VARIANTS[variant]()
-    for seed in range(300):
+    for seed in range(SEEDS // len(VARIANTS)):
         result = simulate(scenario, seed)
         line = to_line(replace(scenario, run=replace(scenario.run, seed=seed)))
         assert not result.violations, f"doyen sim replay '{line}'"

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
+from storms import SEEDS
 
 from doyen.core.clock import Instant
 from doyen.core.machine import Hears, hears
@@ -52,7 +53,7 @@ def test_no_theorem_is_violated_at_length(nodes: int, each_side: int) -> None:
     scenario = with_ring(nodes, each_side)
     checks = tuple(check for check in CHECKERS if check not in ("agreement", "steady"))
     scenario = replace(scenario, run=replace(scenario.run, checks=checks))
-    judge(scenario, run_many(partial(simulate, scenario), 500, each_side))
+    judge(scenario, run_many(partial(simulate, scenario), SEEDS // 4, each_side))
 
 
 def test_every_fault_fires_and_every_theorem_is_looked_at() -> None:
