@@ -439,6 +439,22 @@ def test_a_command_hears_a_sigterm_that_comes_before_its_first_instruction() -> 
     assert (done.stdout.split(), time.monotonic() - began < 10) == (["143"], True), done.stderr
 
 
+def test_a_command_that_makes_its_group_while_it_is_signalled_hears_it() -> None:
+    """Before that there is no group to signal, and after it the command is no longer looked for outside of it."""
+    script = (
+        "import os, signal, sys, time\nfrom doyen.runner import guard\n"
+        "watched = guard.Guard(*os.pipe(), guard.FOREVER, 20 * 10**9, 0, 0)\n"
+        "watched.pid = os.fork()\n"
+        "if not watched.pid:\n    time.sleep(0.3)\n    os.setsid()\n    time.sleep(10)\n    os._exit(0)\n"
+        "found = guard.descendants\n"
+        "def later(pid):\n    time.sleep(0.6)\n    return found(pid)\n"
+        "guard.descendants = later\nwatched.kill(signal.SIGTERM)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(watched.pid, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["-15"], done.stderr
+
+
 def test_a_stopped_guard_is_replaced_by_its_shadow_as_the_lease_ends() -> None:
     """How soon is for the lab to judge: `singleton` has it 33 times in 200 kills."""
 

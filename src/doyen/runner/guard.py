@@ -199,12 +199,14 @@ class Guard:
         """Signal the command's group at once, while its id is surely its own, then those that left the group."""
         if not self.pid:
             return
+        has_group = False
         if self.code is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)  # setsid: the group has the command's id.
+                has_group = True
         for pid in descendants(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
-                if self.code is not None or os.getpgid(pid) != self.pid:
+                if not has_group or os.getpgid(pid) != self.pid:  # It may have made its group just now.
                     os.kill(pid, number)
 
     def say(self, line: bytes) -> None:
