@@ -133,6 +133,25 @@ def test_two_sides_of_a_cut_acted_at_once_for_as_long_as_they_did(cut: Recorded)
     assert [window.kind for window in found.lanes.windows] == ["bad"] * len(verdict.when)
 
 
+def test_a_verdict_says_who_led_and_has_no_recording(cut: Recorded) -> None:
+    leaders = {span.lane for span in postmortem(cut.paths).lanes.spans if span.kind == "leads"}
+    for path in cut.paths:
+        name = flights_of([path])[0].node
+        verdict = postmortem([other for other in cut.paths if other != path]).verdicts[0]
+        assert (f"{name} led, and no recording of it was given" in verdict.sentence) is (name in leaders)
+        assert bool(verdict.lacks) is (name in leaders)
+    assert len(leaders) == 2 and postmortem(cut.paths).verdicts[0].lacks == ()
+
+
+def test_a_verdict_says_that_a_leaders_recording_is_cut_off(cut: Recorded) -> None:
+    for flight in (found := flights_of(cut.paths)):
+        flight.cut_off_bytes = 7
+        leads = any(stretch.kind == "leads" and stretch.end == flight.end for stretch in flight.stretches)
+        said = incident_of(found).verdicts[0].lacks
+        assert [f"while {flight.node} leads" in one and "is cut off at" in one for one in said] == [True] * leads
+        flight.cut_off_bytes = 0
+
+
 def test_a_killed_process_and_the_next_of_its_name_share_a_lane(killed: Recorded) -> None:
     found = postmortem(killed.paths)
     assert len(killed.paths) == 4 and len(found.clocks) == 4
@@ -228,6 +247,9 @@ def test_a_bad_file_gets_one_line(paused: Recorded, tmp_path: Path, capsys: pyte
         assert code in (1, 2) and out == "" and err.count("\n") == 1 and re.search(words, err), err
     code, _, err = run(capsys, first, second, "-o", tmp_path / "no" / "such" / "place")
     assert code == 2 and "--output" in err
+    before = second.read_bytes()
+    code, _, err = run(capsys, first, second, "-o", second)
+    assert code == 2 and "is one of the recordings" in err and second.read_bytes() == before
 
 
 def test_a_reign_goes_on_over_the_end_of_a_segment(tmp_path: Path) -> None:

@@ -96,6 +96,8 @@ def command(
         click.echo(f"{told['leader']} leads {told['group']} (term {told['term']}), {len(told['members'])} members")
         click.echo(f"  predicted  {_span(predicted)}, {simulate} simulated with this group's own timers")
         click.echo(f"  bound      {bound_s:.3f} s, if nothing is lost and nobody is slow")
+    if report is not None and not report.parent.is_dir():
+        raise ConfigError(f"--report {report}: {report.parent} is no folder; nothing was done")
     if not yes:
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")

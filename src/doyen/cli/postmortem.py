@@ -26,6 +26,8 @@ CHANGES_SHOWN = 20
 )
 @json_flag
 def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:
+    if output is not None and output.exists() and any(output.samefile(file) for file in files if file.exists()):
+        raise ConfigError(f"--output {output} is one of the recordings: give another name, such as incident.html")
     found = postmortem(files, title, what_if)
     write(found, output, "--output")
     if as_json:

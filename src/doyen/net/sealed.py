@@ -97,6 +97,7 @@ class Seal:
         self._clock = clock
         self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
         self._pace, self._said = Pace(clock(), BOOTS_MAX), Said()
+        self._moved_pace = Pace(clock(), BOOTS_MAX)  # Members seen elsewhere use up none of what newcomers are due.
         self.proven_count = self.handshake_count = 0
         self._begin_boot()
 
@@ -184,21 +185,18 @@ class Seal:
         place = None if window is None else window.place(source)
         question = None
         if place != source and len(data) >= HANDSHAKE_BYTES:  # Members' are.
-            question = self._question(boot, source)
+            question = self._question(boot, source, self._pace if window is None else self._moved_pace)
         if place is None:
             raise Unproven(question)
         return Opened(unpacked(plain, self._named), () if question is None else (question,), place)
 
     # The handshake.
 
-    def _question(self, boot: bytes, source: Address) -> bytes | None:
+    def _question(self, boot: bytes, source: Address, pace: Pace) -> bytes | None:
         now = self._clock()
-        if not self._may_answer(boot, source, now, asking=True):
+        if not pace.allows((boot, source.host, True), now):
             return None
         return self._handshake(self._tokens.token(mark(boot, source), now), NONE)
-
-    def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
-        return self._pace.allows((boot, source.host, asking), now)
 
     def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address) -> tuple[bytes, ...]:
         """Take a handshake, and return the packets that answer it."""
@@ -208,7 +206,7 @@ class Seal:
         now = self._clock()
         is_known = echo != NONE and self._tokens.knows(echo, mark(boot, source), now)
         if not is_known and token != NONE:  # It asks; an echo for another of its addresses says nothing about this one.
-            if not self._may_answer(boot, source, now, asking=False):
+            if not self._pace.allows((boot, source.host, False), now):
                 return ()
             return (self._handshake(self._tokens.token(mark(boot, source), now), token),)
         if not is_known:

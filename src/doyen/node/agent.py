@@ -35,7 +35,7 @@ from doyen.net.keys import key_ids
 from doyen.net.own_address import is_wildcard
 from doyen.net.udp import UdpConfig
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.config import NodeConfig
+from doyen.node.config import NodeConfig, is_loopback
 from doyen.node.events import Event
 from doyen.node.gate import Gate
 from doyen.node.gatekeeper import Gatekeeper
@@ -376,7 +376,8 @@ class Agent:
         looked += [f"in {config.seeds_file}"] if config.seeds_file else []
         looked += [f"by multicast {config.multicast}"] if config.multicast else []
         said = f"It looks {' and '.join(looked)}" if looked else "It looks for nobody"
-        return f"{said}. If others run elsewhere, give one's address: seeds=['HOST'], --seed HOST"
+        said += ", and listens on this machine only" if is_loopback(self.udp.bind.host) else ""
+        return f"{said}. If others run elsewhere, give all members the address of one: seeds=['HOST'], --seed HOST"
 
     def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:

@@ -247,7 +247,21 @@ class Table:
             at = self._zero + round(max(one.begin, other.begin) * 1e9)  # On the common clock, near enough to any.
             return (self._error(a, at) + self._error(b, at)) / 1e9
 
-        return judge(acts, apart, election=election.name, kind=election.kind, sort=election.sort)
+        lacks = tuple(self._lacks(election.name))
+        return judge(acts, apart, election=election.name, kind=election.kind, sort=election.sort, lacks=lacks)
+
+    def _lacks(self, election: str) -> Iterable[str]:
+        """Yield what the recordings do not tell of an election, and its verdict should not be read without."""
+        named = {found.leader for flight in self.flights for found in flight.explained if found.election == election}
+        unheard = sorted(filter(None, named - {flight.node for flight in self.flights}))
+        if unheard:
+            yield f"{', '.join(unheard)} led, and no recording of it was given: it may have acted at any time"
+        for number, flight in enumerate(self.flights):
+            led = (
+                stretch.end for stretch in flight.stretches if (stretch.election, stretch.kind) == (election, "leads")
+            )
+            if flight.cut_off_bytes and flight.end in led:
+                yield f"{flight.path} is cut off at {self.at(number, flight.end):.2f} s, while {flight.node} leads"
 
     def _error(self, clock: int, common: Instant) -> float:
         shown = common - self.clocks.common(clock, 0)  # What that clock shows then, but for its drift.

@@ -29,6 +29,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     at_most_s: float  # and by processes that were killed unseen.
     sentence: str
     when: tuple[tuple[float, float, str], ...]  # (begin, end, who)
+    lacks: tuple[str, ...] = ()  # Who may have acted beside them, as no recording tells.
 
     @property
     def breaks(self) -> bool:
@@ -37,7 +38,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    acts: Sequence[Act], apart: Callable[[Act, Act], float], *, election: str = "", kind: str = "", sort: str = "weak"
+    acts: Sequence[Act],
+    apart: Callable[[Act, Act], float],
+    *,
+    election: str = "",
+    kind: str = "",
+    sort: str = "weak",
+    lacks: Sequence[str] = (),
 ) -> Verdict:
     """Return the verdict; `apart` says by how many seconds the clocks of two may be wrong against each other."""
     ordered = sorted(acts, key=lambda act: act.begin)
@@ -64,8 +71,9 @@ def judge(
         together_s=together,
         at_least_s=least,
         at_most_s=max(most, together),
-        sentence=_sentence(together, least, max(most, together), sort),
+        sentence="; ".join((_sentence(together, least, max(most, together), sort), *lacks)),
         when=tuple(when[:1000]),
+        lacks=tuple(lacks),
     )
 
 
