@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -398,6 +399,26 @@ def test_a_day_with_its_events_ticks_and_polls_leaves_heap_and_nodes_flat(tell: 
 
 
 @pytest.mark.soak
+def test_the_page_of_a_stopped_node_counts_on_nothing_that_it_said() -> None:
+    says = "(words) => document.getElementById('state').textContent.includes(words)"
+
+    async def main() -> None:
+        async with agents("ant", "bee") as (cluster, urls), browser() as started:
+            leader = cluster.agreed()
+            page, _ = await opened(started, urls["ant"])
+            await page.wait_for_function(AGREE)
+            cluster.members["ant"].process.send_signal(signal.SIGSTOP)
+            await page.wait_for_function(says, arg="no answer from this node for", timeout=15_000)
+            assert f"{leader} led, as ant last said" in await page.text_content("#who")
+            assert await page.is_hidden("#lease")
+            cluster.members["ant"].process.send_signal(signal.SIGCONT)
+            await page.wait_for_function(says, arg="live", timeout=30_000)
+            await page.wait_for_function(AGREE)
+
+    asyncio.run(main())
+
+
+@pytest.mark.soak
 def test_the_page_finds_its_node_again_after_a_restart() -> None:
     async def main() -> None:
         async with agents("ant", "bee") as (cluster, urls), browser() as started:
@@ -424,6 +445,11 @@ def test_the_token_is_asked_for_kept_out_of_addresses_and_actions_are_confirmed(
             page, _ = await opened(started, urls[leader])
             asked: list[str] = []
             page.on("request", lambda request: asked.append(request.url))
+            await page.fill("#token", "käse")
+            await page.keyboard.press("Enter")
+            await page.wait_for_function(
+                "() => document.getElementById('token-said').textContent.includes('cannot be the token')"
+            )
             await page.fill("#token", "wrong-wrong-wrong-wrong")
             await page.keyboard.press("Enter")
             await page.wait_for_function(

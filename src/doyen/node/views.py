@@ -23,7 +23,7 @@ from doyen.node.stack import Stack
 
 CHANNEL: Final = "views"
 ASK_EVERY: Final[Duration] = ms(500)  # The least time between two questions to one member.
-ASK_SILENT_EVERY: Final[Duration] = seconds(30)  # The same, of a member that has left three questions unanswered.
+ASK_SILENT_EVERY: Final[Duration] = seconds(5)  # The same, of a member that has left three questions unanswered.
 ANSWERS_MAX: Final = 200  # Answers in one second, to whomever.
 ROWS_MAX: Final = 256
 SEEN_MAX: Final = 1024  # Members in one row.

@@ -6,6 +6,7 @@ const SLOW = 3; // A round trip this many times the median of all is called slow
 const id = name => document.getElementById(name);
 let token = sessionStorage.getItem("doyen-token") ?? "", election = "", node = "", lanes = null, number = 0;
 let waiting = [], stream = null, ticking = 0, leaseUntil = null, leaseWhole = null, since = null, told = null, rows = [];
+let heardAt = 0, silent = false; // When this node answered last, and whether that is too long ago.
 
 // Asking.
 
@@ -29,6 +30,7 @@ function askToken(said) {
 id("asks-token").addEventListener("submit", event => {
   event.preventDefault();
   token = id("token").value.trim(); id("token").value = "";
+  if (/[^!-~]/.test(token)) { askToken("That cannot be the token: it has other characters than a header may have."); return; }
   sessionStorage.setItem("doyen-token", token);
   id("asks-token").hidden = true;
   start();
@@ -48,7 +50,8 @@ function ago(seconds) {
 async function showNow() {
   const asked = performance.now() / 1000;
   const now = told = await json("/page/now");
-  node = now.node;
+  node = now.node; heardAt = performance.now() / 1000;
+  if (silent) { silent = false; say("live", "good"); }
   const skew = now.at - (asked + performance.now() / 1000) / 2;
   document.title = `${now.leader ?? "nobody"} leads ${now.group} · doyen`;
   put(id("group"), now.group + (now.election ? ` / ${now.election}` : ""));
@@ -85,7 +88,14 @@ function fill(at, list, make) { // Only what has changed is made anew, so that a
 }
 function tick() {
   if (!told) return;
-  const here = performance.now() / 1000, lasts = since ? ago(Math.max(0, here + since.skew - since.at)) : "";
+  const here = performance.now() / 1000;
+  if (here - heardAt > STALE_S) { // What it said last may be over: nothing is counted on.
+    silent = true; say(`no answer from this node for ${ago(here - heardAt)}`, "bad");
+    put(id("who"), told.leader == null ? `Nobody led, as ${node} last said` : `${told.leader} led, as ${node} last said · term ${told.term}`, "care");
+    id("lease").hidden = true;
+    return;
+  }
+  const lasts = since ? ago(Math.max(0, here + since.skew - since.at)) : "";
   const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${told.waits_for ? "is named leader" : "leads"} since ${lasts} · term ${told.term}`;
   put(id("who"), who, told.leader == null ? "bad" : told.waits_for ? "care" : "good");
   const row = rows.find(r => r.name === told.leader), mine = leaseUntil !== null, left = mine ? leaseUntil - here : row?.lease_left_s ?? null;
@@ -308,5 +318,5 @@ function start() {
   live();
 }
 id("election").addEventListener("change", event => { election = event.target.value; told = null; lanes?.destroy(); lanes = null; start(); });
-document.addEventListener("visibilitychange", () => { if (!document.hidden && told) { soon(showNow, 0); soon(showViews, 0); } });
+document.addEventListener("visibilitychange", () => { if (!document.hidden && told) { heardAt = performance.now() / 1000; soon(showNow, 0); soon(showViews, 0); } });
 start();
