@@ -50,7 +50,10 @@ def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str
         sentence = f"Nobody leads {which} as far as {me} knows: {why}."
     else:
         who = f"{term.leader} (this node)" if term.leader == me else term.leader
-        sentence = f"{who} leads {which} (term {term.number}) because {promise.because}."
+        which += f" (term {term.number})"
+        sentence = f"{who} leads {which} because {promise.because}."
+        if reign.waits_for:
+            sentence = f"{who} is named leader of {which}, and does not act yet: {reign.waits_for}."
     lines = [("election", _election_line(reign))]
     if term is not None:
         lines.append(("decided", str(reign.why)))
