@@ -136,7 +136,7 @@ class Chartered(Elector):
         committed = self.keeper.stored(voter, stamp)
         leased_by = self.keeper.register.leased_by
         if leased_by is not None and self.reign.lease is not None and self.reign.lease is self.reign.claim:
-            self.reign.lease.use(leased_by)
+            self.reign.lease.electorate = leased_by
         return committed
 
     def stop_leading(self, reason: str) -> None:

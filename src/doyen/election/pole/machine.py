@@ -144,9 +144,6 @@ class Pole(Chartered, Election):
                 self.on_answer(now)
                 self.write_charter(now)
                 self.out.set_timer(timer, now + self.reign.interval)
-            case msg.AnswersAreMissed() if timer.tenure == self.reign.tenure and self.is_established:
-                if self.reign.is_missed(timer.number):
-                    self.reign.beat(True, now)
             case msg.ElectionEnds() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 if self.ballot.has_quorum and self.ballot.best is not None:
                     self.select(now)
@@ -172,6 +169,9 @@ class Pole(Chartered, Election):
                 self.ask_voters(min(2 * timer.wait, self.config.retry_max), now)
             case msg.RollEnds() if self.keeper.roll is not None and timer.number == self.keeper.roll.number:
                 self.end_roll(now)
+            case msg.AnswersAreMissed() if timer.tenure == self.reign.tenure and self.is_established:
+                if self.reign.is_missed(timer.number):
+                    self.reign.beat(True, now)
 
     def on_record_durable(self, fact: RecordDurable, now: Instant) -> None:
         """Count or send a grant, now that it is durable."""

@@ -39,7 +39,6 @@ class Lease:
     def __init__(self, electorate: Electorate, length: Duration) -> None:
         self.electorate, self._length = electorate, length
         self._anchors: dict[NodeId, Instant] = {}
-        self.until: Instant = -1  # When the acks of the last majority run out; -1: there is no majority.
         self.pending: set[NodeId] = set()  # Who has heard the claim, and will grant it.
 
     def is_awaited(self, me: NodeId) -> bool:
@@ -53,16 +52,12 @@ class Lease:
 
     def answered(self, voter: NodeId, sent_at: Instant) -> None:
         self._anchors[voter] = max(sent_at, self._anchors.get(voter, sent_at))
-        self._count()
 
-    def use(self, electorate: Electorate) -> None:
-        """Ask these voters' majority from now on."""
-        self.electorate = electorate
-        self._count()
-
-    def _count(self) -> None:
+    @property
+    def until(self) -> Instant:
+        """Return when the acks of the last majority run out; -1 if there is no majority."""
         reached = self.electorate.reached(self._anchors)
-        self.until = -1 if reached is None else reached + self._length
+        return -1 if reached is None else reached + self._length
 
     def last_answered(self, voter: NodeId) -> Instant:
         """Return when the last heartbeat was sent that this voter has answered; -1 if it has answered none."""
@@ -152,7 +147,7 @@ class Reign:
         """Ask these voters' majority from now on, for a claim, and for each that comes."""
         self._electorate = electorate
         if self.claim is not None and self.claim is not self.lease:
-            self.claim.use(electorate)
+            self.claim.electorate = electorate
 
     @property
     def interval(self) -> Duration:
