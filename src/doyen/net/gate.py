@@ -81,9 +81,8 @@ class Gate:
         """Return whether an address that has echoed gets a datagram at once; if not, it pays for it first."""
         if to == self.answering:
             return echoes.credit.lets_answer(to, data)
-        begins = not is_for_all and not echoes.credit.knows(
-            to
-        )  # Else two that have just met would wait for each other.
+        # Its first word is free: else two that have just met would wait for each other.
+        begins = not is_for_all and not echoes.credit.knows(to)
         return begins or echoes.is_named(to) or echoes.credit.lets_listen(to, data)
 
     # In.

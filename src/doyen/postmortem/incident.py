@@ -255,12 +255,10 @@ class Table:
         named = {found.leader for flight in self.flights for found in flight.explained if found.election == election}
         unheard = sorted(filter(None, named - {flight.node for flight in self.flights}))
         if unheard:
-            yield f"{', '.join(unheard)} led, and no recording of it was given: it may have acted at any time"
+            yield f"no recording was given of {', '.join(unheard)}, named leader, which may have acted at any time"
         for number, flight in enumerate(self.flights):
-            led = (
-                stretch.end for stretch in flight.stretches if (stretch.election, stretch.kind) == (election, "leads")
-            )
-            if flight.cut_off_bytes and flight.end in led:
+            led = [stretch for stretch in flight.stretches if stretch.election == election and stretch.kind == "leads"]
+            if flight.cut_off_bytes and any(stretch.end == flight.end for stretch in led):
                 yield f"{flight.path} is cut off at {self.at(number, flight.end):.2f} s, while {flight.node} leads"
 
     def _error(self, clock: int, common: Instant) -> float:
