@@ -16,6 +16,7 @@ from msgspec import Struct
 INPUTS: Final = ("start", "message", "timer", "fact", "command", "durable")
 EFFECTS: Final = ("send", "multicast", "set_timer", "emit", "persist")
 AS_BYTES: Final = ("message", "send", "multicast", "persist")  # Their last value is what the wire or the disk carries.
+PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -45,14 +46,19 @@ class Tape:
 
     def write(self, value: Any) -> Any:
         """Return the value as nested tuples of plain values."""
+        if value.__class__ in PLAIN:  # Most values are: the cases below take long.
+            return value
         match value:
             case Enum():
                 return self.write(value.value)
             case None | bool() | int() | float() | str() | bytes():
                 return value
             case Struct():
-                fields = (self.write(getattr(value, name)) for name in value.__struct_fields__)
-                return (f"#{self.ordinal(type(value))}", *fields)
+                written: list[Any] = [f"#{self.ordinal(type(value))}"]
+                for name in value.__struct_fields__:
+                    held = getattr(value, name)
+                    written.append(held if held.__class__ in PLAIN else self.write(held))
+                return tuple(written)
             case Mapping():
                 return tuple((self.write(key), self.write(held)) for key, held in value.items())
             case Set():

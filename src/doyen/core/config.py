@@ -184,7 +184,8 @@ class Option(Struct, frozen=True):
         return choices(self.type)
 
 
-def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
+@cache
+def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> tuple[Option, ...]:
     """Every leaf, in order; tables within tables are walked, free ones left out."""
     found: list[Option] = []
     hints, docs = field_types(kind), field_docs(kind)
@@ -195,7 +196,7 @@ def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
         elif not is_free_table(hint):
             default = field.default if field.default is not msgspec.NODEFAULT else None
             found.append(Option(path, hint, default, docs.get(field.name, "")))
-    return found
+    return tuple(found)
 
 
 def load(

@@ -52,7 +52,7 @@ class InnerConsistency(_Announcing):
     rule = "announce-listen: a machine's own fields fit together"
 
     def attach(self) -> None:
-        self.each_after_event(Announce, self._look)
+        self.each_announce(self._look)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
         wrong = machine.contradiction()

@@ -7,6 +7,8 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.kinds import DELAYS
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.errors import InvariantViolated
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, Fact, World
@@ -54,8 +56,10 @@ class Checker:
     def fail(self, text: str) -> None:
         raise Violation(self.name, self.sim.now, text)
 
-    def each_after_event(self, kind: type[Any], look: Callable[[SimNode, Any], None]) -> None:
-        """Look after every event at every live election of that kind, or at LOOK_MAX of them in turn."""
+    def each_announce(self, look: Callable[[SimNode, Announce], None]) -> None:
+        """Look after every event at every live machine of announce-listen, or at LOOK_MAX of them in turn."""
+        if not isinstance(self.world.table, AnnounceConfig):
+            return
         turn = 0
 
         def check(now: Instant) -> None:
@@ -66,10 +70,8 @@ class Checker:
                 nodes = (nodes + nodes)[turn : turn + LOOK_MAX]
             for node in nodes:
                 if node.host is not None:
-                    machine = self.world.machine(node)
-                    if isinstance(machine, kind):
-                        self.looked += 1
-                        look(node, machine)
+                    self.looked += 1
+                    look(node, self.world.machine(node))
 
         self.sim.checks.append(check)
 
