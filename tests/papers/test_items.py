@@ -26,8 +26,10 @@ from doyen_papers.papers.ctol.cells import Asked as Churn
 from doyen_papers.papers.ctol.deployed import deployed, nothing, of_elections, of_minutes
 from doyen_papers.papers.ctol.points import Point
 from doyen_papers.papers.item import Budget, Item, Paper, Task
+from doyen_papers.papers.le.cells import Observing
 from doyen_papers.papers.running import Reproduced, expected_of, reproduce
 from doyen_papers.papers.statements import Statement, statements
+from doyen_papers.studies.announce import Setting
 from doyen_papers.studies.arbitration import ArbitrationSetting
 from doyen_papers.studies.pole import ServiceSetting
 
@@ -86,6 +88,10 @@ def smaller(setting: Any) -> Any:
             return replace(setting, setting=replace(sim, nodes=16, joins=2))
         case Ring(what="sim", setting=ArbitrationSetting(nodes=nodes) as sim) if nodes > 32:
             return replace(setting, setting=replace(sim, nodes=24, events=min(sim.events, 2)))
+        case Setting(loss_model="load", nodes=nodes) if nodes > 20:
+            return replace(setting, nodes=20)
+        case Observing(nodes=nodes) if nodes > 8:
+            return replace(setting, nodes=8)
         case ServiceSetting(deployment=name):  # Each leader of a deployment has figures of the same data centres.
             return ServiceSetting(deployment=name, requests_per_s=1.0)
     return setting

@@ -75,54 +75,58 @@ BAD = {
 }
 
 
-def checked(checker: list[str], program: Path) -> str:
-    """Return what the checker complains about, or nothing."""
-    paths = os.pathsep.join([str(ROOT / "src")])
-    done = subprocess.run(
-        [sys.executable, "-m", *checker, str(program)],
-        cwd=program.parent,
-        env=os.environ | {"PYTHONPATH": paths, "MYPYPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=300,
+CHECKERS = {
+    "mypy": ["mypy", "--strict", "--disable-error-code=import-untyped", f"--cache-dir={ROOT}/.mypy_cache/typed"],
+    "pyright": ["pyright", "--pythonpath", sys.executable],
+}
+
+
+def programs(folder: Path) -> Path:
+    """Write a good and a bad program, and every example.
+
+    The snippets of a page are one program; a package among the examples is another.
+    """
+    (folder / "good.py").write_text(GOOD)
+    (folder / "bad.py").write_text(
+        "import doyen\nimport doyen.sync\n\n" + "".join(f"{line}\n" for line in BAD.values())
     )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return "" if done.returncode == 0 else done.stdout
-
-
-CHECKERS = pytest.mark.parametrize(
-    "checker",
-    [
-        ["mypy", "--strict", "--disable-error-code=import-untyped", f"--cache-dir={ROOT}/.mypy_cache/typed"],
-        ["pyright", "--pythonpath", sys.executable],
-    ],
-    ids=["mypy", "pyright"],
-)
-
-
-@CHECKERS
-def test_a_type_checker_takes_good_programs_and_refuses_bad_ones(tmp_path: Path, checker: list[str]) -> None:
-    good = tmp_path / "good.py"
-    good.write_text(GOOD)
-    assert checked(checker, good) == ""
-    bad = tmp_path / "bad.py"
-    bad.write_text("import doyen\nimport doyen.sync\n\n" + "".join(f"{line}\n" for line in BAD.values()))
-    said = checked(checker, bad)
-    for number, what in enumerate(BAD, start=4):
-        assert f"bad.py:{number}:" in said, f"{checker[0]} takes {what}\n{said}"
-
-
-@CHECKERS
-def test_every_example_is_typed(tmp_path: Path, checker: list[str]) -> None:
-    """The snippets of a page are one program; a package among the examples is another."""
-    folder = tmp_path / "pages"
-    folder.mkdir()
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    for page in pages:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         snippets = re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
         if snippets:
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (folder / f"{name}.py").write_text("\n".join(snippets))
     shutil.copytree(ROOT / "examples/bully/src/bully", folder / "bully")
-    assert len([*folder.glob("*.py")]) > 10
-    assert checked(checker, folder) == ""
+    assert len([*folder.glob("*.py")]) > 12
+    return folder
+
+
+@pytest.fixture(scope="module", params=CHECKERS)
+def complaints(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Return what a type checker complains about, by file."""
+    folder = programs(tmp_path_factory.mktemp("typed"))
+    paths = str(ROOT / "src")
+    done = subprocess.run(
+        [sys.executable, "-m", *CHECKERS[request.param], str(folder)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths, "MYPYPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        where = re.search(r"([\w/]+\.py):\d+:.*error", line)
+        if where:
+            found.setdefault(Path(where[1]).name, []).append(line)
+    return found
+
+
+def test_a_type_checker_refuses_bad_programs(complaints: dict[str, list[str]]) -> None:
+    said = "\n".join(complaints["bad.py"])
+    for number, what in enumerate(BAD, start=4):
+        assert f"bad.py:{number}:" in said, f"{what} is taken\n{said}"
+
+
+def test_good_programs_and_every_example_are_taken(complaints: dict[str, list[str]]) -> None:
+    assert complaints.keys() == {"bad.py"}, complaints

@@ -6,6 +6,7 @@ p5 leads first, and crashes.  Round trips are Table 2's; inside a data centre th
 """
 
 import tomllib
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Final
@@ -87,7 +88,15 @@ class _File(Config, frozen=True, kw_only=True):
 
 def deployment(name: str) -> Deployment:
     """Return one of the paper's deployments, or a TOML file's."""
-    path = Path(__file__).with_name("deployments") / f"{name}.toml" if name in NAMES else Path(name)
+    return _of_the_paper(name) if name in NAMES else _read(Path(name), name)
+
+
+@cache
+def _of_the_paper(name: str) -> Deployment:
+    return _read(Path(__file__).with_name("deployments") / f"{name}.toml", name)
+
+
+def _read(path: Path, name: str) -> Deployment:
     need(path.is_file(), "deployment", f"{name!r} is no file, and none of {', '.join(NAMES)}")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
