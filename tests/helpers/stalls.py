@@ -97,5 +97,6 @@ def run_and_repeat(item: pytest.Item, nextitem: pytest.Item | None) -> None:
 
 def last_line(report: pytest.TestReport) -> str:
     """Return the error of a failed test in one line."""
-    lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-    return lines[-1][1:].strip()[:200] if lines else report.when or ""
+    lines = [line for line in report.longreprtext.splitlines() if line.strip()]
+    errors = [line[1:] for line in lines if line.startswith("E ")]  # A group of errors has none.
+    return ([report.when or "", *lines, *errors][-1]).strip()[:200]
