@@ -28,8 +28,9 @@ class TermsNeverGoBack(Checker):
 
     def attach(self) -> None:
         self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
-        self.each_after_event(Announce, self._look)
-        if not isinstance(self.world.table, AnnounceConfig):
+        if isinstance(self.world.table, AnnounceConfig):
+            self.each_after_event(Announce, self._look)
+        else:
             self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
@@ -73,7 +74,8 @@ class ReignsAlternate(Checker):
         self._told: dict[NodeStart, dict[NodeId, Term]] = {}  # The leaders that it was notified of,
         self._early: dict[NodeStart, list[Term]] = {}  # and losses reported ahead of what waits for a disk.
         self.on_leadership(self._on_fact)
-        self.each_after_event(Announce, self._look)
+        if isinstance(self.world.table, AnnounceConfig):
+            self.each_after_event(Announce, self._look)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         start, own = start_of(node), is_own(node, fact)
