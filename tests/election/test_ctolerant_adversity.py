@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
+from storms import SEEDS
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
@@ -27,7 +28,7 @@ from doyen_papers.studies.weakviews import elect
 
 VARIANTS: tuple[Variant, ...] = ("base", "optimistic", "preferred", "hybrid")
 ADVERSITY = read_file(Path(__file__).parents[2] / "scenarios/adversity.toml")
-SAMPLE, SOAK, MUTANT_SEEDS = 15, 2500, 100
+SAMPLE, MUTANT_SEEDS = 15, 100
 
 
 def with_variant(variant: Variant) -> Scenario:
@@ -54,7 +55,7 @@ def test_agreement_over_a_sample_of_adversarial_seeds(variant: Variant) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_agreement_over_ten_thousand_adversarial_seeds(variant: Variant) -> None:
     scenario = with_variant(variant)
-    judge(scenario, run_many(partial(simulate, scenario), SOAK, 2))
+    judge(scenario, run_many(partial(simulate, scenario), SEEDS // len(VARIANTS), 2))
 
 
 # ── Mutants ─────────────────────────────────────────────────────────────────────────────────────────────────

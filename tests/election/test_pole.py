@@ -654,6 +654,18 @@ def test_who_resigns_enters_the_next_epoch_and_waits_for_its_heir_there() -> Non
     assert (group.machine("p5").epoch, group.machine("p5").chosen) == (before + 1, "p2")
 
 
+@pytest.mark.parametrize("resigned", [2, 3, 7])
+@pytest.mark.parametrize("heir", [B, None])
+def test_after_a_resignation_the_next_epoch_is_above_the_leaders_last(resigned: int, heir: NodeId | None) -> None:
+    """The leader may have gone on to epochs of which the voter has not heard."""
+    out = RecordingOut()
+    machine = started(out)
+    machine.on_message(C, Heartbeat(2, 1, True), 10)
+    assert (machine.epoch, machine.chosen, machine.term) == (2, C, Term(2, C))
+    machine.on_message(C, Resigned(resigned, heir), 20)
+    assert machine.epoch == resigned + 1
+
+
 def test_leaving_is_quick_for_the_others() -> None:
     group = Group(3, by_number(3)).start().run(2)
     group.sim.tell(group.nodes[NodeId("p3")], LeaveGroup(), channel="election")

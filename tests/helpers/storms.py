@@ -13,7 +13,7 @@ from doyen.sim.scenario import Scenario, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.world import Tamper
 
-SEEDS = int(os.environ.get("DOYEN_SEEDS", "10000"))
+SEEDS = int(os.environ.get("DOYEN_SEEDS", "10000"))  # Of each promise in the soak, shared out among its storms.
 
 
 def of_size(storm: Scenario, nodes: int, disk_ms: int) -> Scenario:

@@ -185,6 +185,9 @@ def main(seed: int, count: int, paths: list[Path]) -> None:
     ends: Counter[str] = Counter()
     wrong: list[str] = []
     for number in range(count):
+        bent.unlink(
+            missing_ok=True
+        )  # A file that is cut to nothing and written again waits for the disk, a new one not.
         write(bent, changed(rng.choice(recordings), rng))
         watch.armed = True
         signal.setitimer(signal.ITIMER_VIRTUAL, CASE_S)

@@ -44,6 +44,7 @@ from doyen.net.recording.format import (
     Header,
     Heard,
     Input,
+    MayAct,
     Origin,
     Told,
     encode,
@@ -264,6 +265,12 @@ def test_a_machine_that_comes_late_is_an_input(tmp_path: Path) -> None:
     assert [sorted(given.what) for given in added] == [["asks", "beacon", "last"], ["election", "kind"]]
     assert len(added[0].instants) == 1 and len(added[1].instants) >= 3  # Links, the election; and what they missed.
     assert all(replay(path).kinds["start late"] for path in paths)
+
+
+def test_that_a_node_may_act_is_recorded(tmp_path: Path) -> None:
+    """What is judged of a recording, by audit and by postmortem, is who could act."""
+    given = [item.given for item in read(solo(tmp_path))[1]]
+    assert given.count(MayAct("")) == 1
 
 
 def test_what_an_observer_does_while_facts_are_carried_is_run_in_its_place(tmp_path: Path) -> None:

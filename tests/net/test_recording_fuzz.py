@@ -116,6 +116,25 @@ def test_a_file_that_names_a_class_of_nobody_here_is_refused(recorded: list[Path
         replay(write(tmp_path / "bent", bent))
 
 
+def test_a_file_changes_the_type_of_nothing_that_was_built(recorded: list[Path], tmp_path: Path) -> None:
+    path = next(path for path in recorded if read(path)[0].state is not None)
+    start, chunk, *rest = bodies_of(path)
+    state = msgspec.msgpack.decode(start, type=Header).state
+    assert state is not None
+    built = [entry for entry in msgspec.msgpack.decode(chunk) if entry[0] < len(state.built)]
+    changed = 0
+    for number, kind, *_ in built[:: len(built) // 12]:
+        for other in {"list", "dict", "set", "Random", *(entry[1] for entry in built[:3])} - {kind}:
+            entries = msgspec.msgpack.decode(chunk)
+            for entry in entries:
+                if entry[0] == number:
+                    entry[1:] = [other, [], []]
+            with pytest.raises(TransportError, match=rf"object {number} is of another type here"):
+                replay(write(tmp_path / "bent", [start, encode(entries), *rest]))
+            changed += 1
+    assert changed > 50
+
+
 @pytest.mark.parametrize("name", ["on_message", "__class__", "__dict__", "MESSAGES", "no_such", "start"])
 def test_a_file_sets_no_attribute_that_its_class_does_not_have(recorded: list[Path], tmp_path: Path, name: str) -> None:
     path = next(path for path in recorded if read(path)[0].state is not None and "membership" in str(bodies_of(path)))

@@ -4,15 +4,18 @@ import asyncio
 import json
 import select
 import socket
+import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import h11
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
+from packaging.requirements import Requirement
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -583,3 +586,15 @@ def test_any_bytes_get_an_answer_or_an_end() -> None:
         assert agent.driver.failure is None and (await ask(http, "/leader")).status == 200
 
     served(check)
+
+
+def test_no_h11_is_admitted_that_reads_past_the_end_of_a_chunk() -> None:
+    """Those before 0.16 take any two bytes for the end of a chunk (CVE-2025-43859)."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    wanted = next(made for made in map(Requirement, project["dependencies"]) if made.name == "h11")
+    assert wanted.specifier.contains("0.16.0") and not wanted.specifier.contains("0.15.0")
+    parser = h11.Connection(h11.SERVER)
+    parser.receive_data(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\naXX0\r\n\r\n")
+    assert [type(parser.next_event()) for _ in range(2)] == [h11.Request, h11.Data]
+    with pytest.raises(h11.RemoteProtocolError):
+        parser.next_event()

@@ -87,6 +87,16 @@ def test_a_will_whose_writing_was_cut_short_leaves_the_one_before(monkeypatch: p
     assert read(will.file) == (7, "h", "1", [["0", "h", "2", b"first".hex()]])
 
 
+def test_a_will_that_is_written_often_takes_two_places_by_turns() -> None:
+    will = Will()
+    for until in range(1, 8):
+        will.write(until, ("h", 1), [[("h", 2, b"x")]])
+        assert read(will.file)[0] == until
+        if until == 4:
+            will.revoke()
+    assert os.fstat(will.file).st_size <= 3 * net_will.PLACE  # The one before the places says which of them counts.
+
+
 @pytest.mark.parametrize("how", ["never written", "revoked", "void", "too late", "too large"])
 def test_what_does_not_hold_is_not_sent(voter: socket.socket, how: str) -> None:
     will = Will()

@@ -1,6 +1,5 @@
 """Partial links, wills, batons and replaced voters among all faults; broken variants, each of which must be caught."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -17,6 +16,7 @@ from broken_voters import (
     WillOfAnybody,
 )
 from msgspec.structs import replace
+from storms import SEEDS
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.commands import PassOn
@@ -49,7 +49,6 @@ NEW: Final = {
     "duplicate",
 }
 NEVER_HERE: Final = {"failover", "led"}  # Checkers of stated times: they look where nothing is lost or late.
-SOAK_RUNS: Final = int(os.environ.get("DOYEN_CHAOS_SEEDS", "10000"))
 
 
 def storm(voters: int, spares: int, disk_ms: int = 30) -> Scenario:
@@ -149,10 +148,10 @@ def test_a_leader_that_has_removed_itself_does_not_lead_on_while_batons_come(see
 @pytest.mark.soak
 @pytest.mark.parametrize(("voters", "spares"), [(3, 2), (5, 2), (7, 1)])
 def test_ten_thousand_seeds(voters: int, spares: int) -> None:
-    """`DOYEN_CHAOS_SEEDS` sets how many there are."""
+    """`DOYEN_SEEDS` sets how many there are."""
     for disk_ms in (0, 2, 30, 150):
         plan = storm(voters, spares, disk_ms)
-        check(plan, run_many(partial(simulate, plan), max(10, SOAK_RUNS // 12), voters + disk_ms))
+        check(plan, run_many(partial(simulate, plan), max(10, SEEDS // 12), voters + disk_ms))
 
 
 # Broken variants.

@@ -110,6 +110,13 @@ def test_soak_under_all_faults_nothing_is_violated(variant: str) -> None:
         assert not result.violations, f"doyen sim replay '{line}'"
 
 
+def test_one_of_two_leaders_may_be_corrected_an_announcement_later() -> None:
+    """Decision 5: it is steady within the stated time, and would not be within that of one leader."""
+    scenario = VARIANTS["le-m, k leaders"]()
+    assert simulate(scenario, 327).violations == []
+    assert scenario.settling > EVERYTHING.settling > scenario.settling - ms(600)
+
+
 def test_every_checker_really_looks() -> None:
     looked: Counter[str] = Counter()
     for seed in range(6):

@@ -102,14 +102,14 @@ class Announced(Account):
 def worst_case(config: AnnounceConfig, around: kinds.Around) -> kinds.WorstCase:
     patience = config.listen_timeout if config.listen_timeout < FOREVER else 0  # FOREVER: no leader is given up.
     failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
+    claim = config.suppress_interval or config.announce_interval
+    if config.leader_count > 1:  # One that leads does not claim again; the others' announcements come (decision 5).
+        claim = max(claim, config.announce_interval)
     return kinds.WorstCase(
         detection=config.listen_timeout + around.delay,
         failover=failover,
         # A leader that is gone is given up, the next one is drawn, and of two the lesser one hears the better.
-        settling=patience
-        + (config.suppress_interval or config.announce_interval)
-        + config.query_timeout
-        + 2 * config.announce_interval,
+        settling=patience + claim + config.query_timeout + 2 * config.announce_interval,
         because="a delay of its last word, T_L, then T_S and a delay [LE §5.5]",
     )
 

@@ -2,9 +2,9 @@
 
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
 from enum import Enum
 from functools import cache, partial
+from inspect import getattr_static
 from random import Random
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -19,6 +19,7 @@ MAPPINGS: Final = (dict, OrderedDict, Counter)
 _KINDS: Final[tuple[Any, ...]] = (bytes, list, tuple, set, frozenset, deque, *MAPPINGS, Random)
 PLAIN: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
 PLAIN_NAMES: Final[dict[Any, Any]] = {kind: name for name, kind in PLAIN.items()}
+UNNUMBERED: Final = (bytes, Enum)
 WITHOUT_DATA: Final = (Port, type, FunctionType, MethodType, BuiltinFunctionType, partial, type(cache(int)))
 
 
@@ -29,36 +30,36 @@ class Built:
         self.objects: list[Any] = []  # They are held on to, so that none of their addresses is used again.
         self.numbers: dict[int, int] = {}  # By address.
         self._modules: set[str] = set()  # Where the machines' classes are.
+        self._others: set[str] = set()  # The packages of somebody else's machines.
         self._at_home: dict[type, bool] = {}
         self._named: dict[type, bool] = {}
 
     def add(self, machine: Any) -> None:
         """Number the objects of one more machine, which must not have had any input yet."""
         self._modules.add(type(machine).__module__)
+        self._others = {name.partition(".")[0] for name in self._modules} - {"doyen"}
         self._at_home.clear()
         self._named.clear()
         todo = [machine]
         while todo:
             found = todo.pop()
             kind = type(found)
-            if kind in SCALARS or isinstance(found, bytes | Enum) or id(found) in self.numbers:
+            if kind in SCALARS or issubclass(kind, UNNUMBERED) or id(found) in self.numbers:
                 continue
-            if kind not in (tuple, frozenset):
+            if kind is not tuple and kind is not frozenset:
                 self.numbers[id(found)] = len(self.objects)
                 self.objects.append(found)
-            if not isinstance(found, WITHOUT_DATA):
-                todo.extend(reversed([*self._parts(found)]))
+            if not issubclass(kind, WITHOUT_DATA):
+                todo.extend(reversed(self._parts(found, kind)))
 
-    def _parts(self, found: Any) -> Iterator[Any]:
-        kind = type(found)
+    def _parts(self, found: Any, kind: type) -> list[Any]:
         if kind in (list, tuple, deque):
-            yield from found
-        elif kind in MAPPINGS:
-            yield from found.values()  # Keys are values that never change.
-        elif isinstance(found, Struct):
-            yield from (getattr(found, field) for field in found.__struct_fields__)
-        elif self.is_at_home(kind):
-            yield from attributes_of(found).values()
+            return list(found)
+        if kind in MAPPINGS:
+            return list(found.values())  # Keys are values that never change.
+        if issubclass(kind, Struct):
+            return [getattr(found, field) for field in kind.__struct_fields__]
+        return list(attributes_of(found).values()) if self.is_at_home(kind) else []
 
     def is_at_home(self, kind: type) -> bool:
         """Return whether a class is where machines are: in the sans-IO half of doyen, or beside a machine."""
@@ -68,9 +69,8 @@ class Built:
         return found
 
     def _is_home(self, module: str) -> bool:
-        others = {name.partition(".")[0] for name in self._modules} - {"doyen"}  # Somebody else's election.
         ours = module.startswith(SANS_IO) or module in self._modules
-        return (ours or module.partition(".")[0] in others) and module != Port.__module__
+        return (ours or module.partition(".")[0] in self._others) and module != Port.__module__
 
     def has_name(self, kind: type) -> bool:
         """Return whether a snapshot may name a class: it is at home, and at the top of its module."""
@@ -109,6 +109,12 @@ def attributes_of(found: Any) -> dict[str, Any]:
         if hasattr(found, name):
             held[name] = getattr(found, name)
     return held
+
+
+@cache
+def settable(kind: Any) -> frozenset[str]:
+    """Return the names of the attributes that the code of a class has for its objects, but for methods and the like."""
+    return frozenset(name for name in named_by(kind) if not hasattr(getattr_static(kind, name, None), "__get__"))
 
 
 @cache

@@ -8,14 +8,13 @@ constructors only check), and sets only attributes that the code of their class 
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
-from inspect import getattr_static
 from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
 
 from doyen.errors import TransportError
-from doyen.net.recording.built import MAPPINGS, PLAIN, WITHOUT_DATA, Built, attributes_of, name_of, named_by, slots_of
+from doyen.net.recording.built import MAPPINGS, PLAIN, WITHOUT_DATA, Built, attributes_of, name_of, settable, slots_of
 from doyen.net.recording.format import Entry, Value
 
 OBJECTS_MAX: Final = 1_000_000
@@ -26,8 +25,8 @@ class Loader:
     """Puts a snapshot into freshly built machines.  Raises `TransportError` for anything that does not fit them."""
 
     def __init__(self, built: Built, classes: list[str], built_classes: list[int]) -> None:
-        names = {number: name_of(type(found)) for number, found in enumerate(built.objects)}
-        if [classes[i] if 0 <= i < len(classes) else "" for i in built_classes] != list(names.values()):
+        names = [name_of(type(found)) for found in built.objects]
+        if [classes[i] if 0 <= i < len(classes) else "" for i in built_classes] != names:
             raise TransportError("its machines are built otherwise than those of this version")
         self._names, self._classes = classes, [built.class_of(name) for name in classes]
         self._objects: dict[int, Any] = dict(enumerate(built.objects))
@@ -67,14 +66,18 @@ class Loader:
         if not isinstance(value, tuple):
             return value
         if value[0] not in self._objects:
-            raise TransportError(f"object {value[0]} is not there, or not yet")
+            raise _not_there(value[0])
         return self._objects[value[0]]
 
     def _values(self, values: list[Value]) -> list[Any]:
         self._value_count += len(values)
         if self._value_count > VALUES_MAX:
             raise TransportError(f"a snapshot has more than {VALUES_MAX:,} values")
-        return [self.value(value) for value in values]
+        objects = self._objects
+        try:
+            return [objects[value[0]] if isinstance(value, tuple) else value for value in values]
+        except KeyError as error:
+            raise _not_there(error.args[0]) from None
 
     def _try(self, step: Callable[[Entry], Any], entry: Entry) -> Any:
         try:
@@ -140,6 +143,10 @@ class Loader:
             _set_attributes(owner, found, whole=entry.number < self._built_count)
 
 
+def _not_there(number: int) -> TransportError:
+    return TransportError(f"object {number} is not there, or not yet")
+
+
 def _can_be_filled(kind: Any) -> bool:
     """Return whether objects of a class can change after they were made."""
     if issubclass(kind, Struct):
@@ -159,7 +166,7 @@ def _set_attributes(owner: Any, values: dict[str, Any], *, whole: bool) -> None:
     for name, value in values.items():
         if name in slots_of(kind):
             object.__setattr__(owner, name, value)
-        elif name in named_by(kind) and not hasattr(getattr_static(kind, name, None), "__get__"):
+        elif name in settable(kind):
             owner.__dict__[name] = value
         else:
             raise TransportError(f"{kind.__qualname__} has no attribute {name[:100]!r}")
