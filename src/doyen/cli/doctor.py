@@ -322,7 +322,9 @@ def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("note", f"{who}: the name of seed {seed} does not resolve", then)
     for seed in told.get("silent_seeds", ()):
         if seed not in unresolved:
-            then = "start a member there that has seeds too (else it listens on its machine only), or give another --seed"
+            then = (
+                "start a member there that has seeds too (else it listens on its machine only), or give another --seed"
+            )
             yield Finding("note", f"{who}: seed {seed} has not answered", then)
 
 

@@ -89,7 +89,7 @@ class Table:
 
     def incident(self, title: str) -> Incident:
         group = self.flights[0].group
-        verdicts = tuple(self._verdict(election) for election in self.elections)
+        verdicts = tuple(self.verdict(election) for election in self.elections)
         ends = [self.at(n, flight.end) for n, flight in enumerate(self.flights)]
         names = dict.fromkeys(flight.node for flight in self.flights)
         lanes = Lanes(
@@ -230,15 +230,19 @@ class Table:
 
     # Who acted.
 
-    def _verdict(self, election: ElectionOf) -> Verdict:
+    def verdict(self, election: ElectionOf, until: float = float("inf")) -> Verdict:
+        """Return the verdict about an election, up to that second of the common clock."""
         clock_of: dict[int, int] = {}
         acts = []
         for n, flight in enumerate(self.flights):
             for stretch in flight.stretches:
                 if stretch.election == election.name and stretch.kind == "leads":
-                    begin, end, latest = (self.at(n, t) for t in (stretch.begin, stretch.end, stretch.latest))
-                    acts.append(Act(flight.node, stretch.term, begin, end, latest))
-                    clock_of[id(acts[-1])] = n
+                    begin, end, latest = (
+                        min(self.at(n, t), until) for t in (stretch.begin, stretch.end, stretch.latest)
+                    )
+                    if begin < until:
+                        acts.append(Act(flight.node, stretch.term, begin, end, latest))
+                        clock_of[id(acts[-1])] = n
 
         def apart(one: Act, other: Act) -> float:
             a, b = clock_of[id(one)], clock_of[id(other)]
