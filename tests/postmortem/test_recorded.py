@@ -174,6 +174,17 @@ def test_what_each_node_would_have_explained_is_there_for_every_instant(flights:
     assert {arrow.sender for arrow in arrows} | {arrow.receiver for arrow in arrows} == {"ant", "bee", "cat"}
 
 
+@pytest.mark.parametrize("run", ["cut", "killed", "paused"])
+def test_what_a_leader_explains_is_what_its_bar_shows(run: str, request: pytest.FixtureRequest) -> None:
+    found = postmortem(request.getfixturevalue(run).paths)
+    bars = [span for span in found.lanes.spans if span.kind in ("leads", "named")]
+    assert {span.kind for span in bars} == ({"leads"} if run == "paused" else {"leads", "named"})
+    for span in bars:
+        at = (span.begin + (span.end or found.lanes.end)) / 2
+        said = [said.sentence for said in found.said if said.lane == span.lane and said.at <= at][-1]
+        assert ("does not act yet" in said) is (span.kind == "named"), (span, said)
+
+
 def test_a_message_that_was_sent_and_never_received_is_drawn_as_lost(flights: list[Flight]) -> None:
     before = incident_of(flights).lanes.arrows
     assert before and all(arrow.heard is not None and arrow.heard > arrow.sent - 3e-3 for arrow in before)
