@@ -103,6 +103,46 @@ def test_without_messages_wall_clocks_are_taken_and_that_is_said(flights: list[F
     assert sum("its wall clock is taken" in note for note in found.notes) == 2
 
 
+@pytest.mark.parametrize("wrong", ["ant", "bee", "cat"])
+def test_a_wall_clock_that_is_off_is_said_and_that_of_most_is_shown(flights: list[Flight], wrong: str) -> None:
+    set_ = [
+        replace(flight, at=CLOCKS[flight.node].true(flight.now) / 1e9 + 18_000.0 * (flight.node == wrong))
+        for flight in flights
+    ]
+    found = incident_of(set_)
+    for clock in found.clocks:
+        assert clock.wall_off_s == pytest.approx(18_000.0 if clock.node == wrong else 0.0, abs=0.1)
+    said = [note for note in found.notes if "wall clock" in note]
+    assert len(said) == 1 and said[0].startswith(f"the wall clock of {wrong} is 5.0 h ahead of that of ")
+    assert found.lanes.epoch == pytest.approx(0.0, abs=1.0)  # All began at the true second 0.
+
+
+def restart_all(cluster: Cluster) -> None:
+    cluster.run_until_leader()
+    cluster.run_for("5s")
+    for name in cluster.names:
+        cluster.kill(name)
+    cluster.run_for("1h")
+    for name in cluster.names:
+        cluster.restart(name)
+    pause_the_leader(cluster)
+
+
+@pytest.mark.parametrize("election", ["quorum", "gossip"])
+def test_an_earlier_run_in_the_older_segment_costs_no_bounds(tmp_path: Path, election: str) -> None:
+    run = Recorded(tmp_path, election=election).run(restart_all)
+    alone = postmortem([path for path in run.paths if ".2." in path.name])
+    for name in run.names:
+        (tmp_path / "kept" / f"{name}.1.rec").rename(tmp_path / "kept" / f"{name}.2.rec.1")
+    found = postmortem(run.paths)
+    assert len(found.clocks) == 6 and run.together_s == 0
+    assert found.verdicts[0].sentence == alone.verdicts[0].sentence == "two acted at once for 0.00 s"
+    errors = {clock.node: clock.error_s for clock in found.clocks if clock.error_s is not None}
+    assert errors == pytest.approx({clock.node: clock.error_s for clock in alone.clocks}, abs=1e-4)
+    acts = sorted((span.begin, span.lane) for span in found.lanes.spans if span.kind == "leads")
+    assert acts[0][0] < 5 and acts[1][0] > 3600  # The earlier run is drawn where it was.
+
+
 # Who acted.
 
 

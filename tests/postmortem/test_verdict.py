@@ -48,7 +48,9 @@ def test_what_is_said_lies_within_its_own_bounds(begin: float, end: float, error
 
 def test_a_verdict_says_only_what_is_known() -> None:
     """Two that act at once may be apart, or one of them may have stood still: recordings do not tell."""
-    assert judge([act("a", 0, 7), act("b", 5, 9)], lambda one, other: 0.0).sentence.endswith("; this election allows it")
+    assert judge([act("a", 0, 7), act("b", 5, 9)], lambda one, other: 0.0).sentence.endswith(
+        "; this election allows it"
+    )
 
 
 def test_two_verdicts_are_added() -> None:

@@ -119,5 +119,7 @@ def test_what_two_did_before_the_first_difference_is_part_of_the_verdict(tmp_pat
     before, after = recorded.verdicts[0], guessed.verdicts[0]
     at = next(window.begin for window in guessed.lanes.windows if window.kind == "simulated")
     assert before.when and all(end < at for _, end, _ in before.when) and before.together_s > 1
-    assert after.together_s == pytest.approx(before.together_s, abs=0.1) and after.when[: len(before.when)] == before.when
+    assert (
+        after.together_s == pytest.approx(before.together_s, abs=0.1) and after.when[: len(before.when)] == before.when
+    )
     assert f"simulated from {at:.3f} s on: {before.sentence[:24]}" in after.sentence  # "… for 2."
