@@ -104,6 +104,23 @@ def test_now_says_who_leads_why_what_is_promised_and_what_would_unseat_it() -> N
     asyncio.run(main())
 
 
+def test_a_leader_leads_since_it_began_and_not_since_it_was_heard_of() -> None:
+    async def main() -> None:
+        async with joined("ant", standing=5) as ant:
+            led = await ant.wait_for_leader("20s")
+            async with joined("bee") as bee:
+
+                async def told() -> Any:
+                    now = (await ask(bee, "/page/now")).json
+                    named = bee.agent.stack.reigns[""].since_wall
+                    return now if now["leader"] == "ant" and now["since"] < named else None
+
+                now = await until(told)
+                assert now["since"] == pytest.approx(led.since, abs=1e-3)
+
+    asyncio.run(main())
+
+
 def test_the_scripts_write_text_and_never_markup() -> None:
     """So whatever a member calls itself, or says of itself, is shown and not run."""
     scripts = sorted((Path(doyen.__file__).parent / "eyes/static").glob("*.js"))
