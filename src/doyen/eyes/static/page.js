@@ -229,7 +229,7 @@ function drawMatrix(names, table) {
   table.forEach((row, i) => {
     const line = body.rows[i];
     line.className = row.stale ? "stale" : "";
-    put(line.cells[1], row.heading);
+    put(line.cells[1], row.heading); line.cells[1].title = row.heading;
     row.cells.forEach(([text, tone, why], j) => {
       const button = line.cells[j + 2].firstChild;
       put(button, many ? SHORT[tone] : text, tone);
