@@ -236,9 +236,10 @@ class Page:
                 for member in shown.members(agent.stack, now)
             ],
         }
-        left = {member.name for member in shown.members(agent.stack, now) if member.state == "left"}
-        rows = agent.views.rows.get(election, {})
-        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()) if name not in left)]
+        states = {member.name: member.state for member in shown.members(agent.stack, now)}
+        rows = {n: row for n, row in agent.views.rows.get(election, {}).items() if states.get(n) != "left"}
+        # A member that has failed says nothing any more, however new its last word is.
+        return [own, *(_row(n, row, now) | {"gone": states.get(n) == "failed"} for n, row in sorted(rows.items()))]
 
     # What is done.
 
