@@ -150,6 +150,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     config = plain_config(Cluster(["ant", "bee", "cat"], election="fast", preset="local").world.config, durable=False)
     told = {"group": "orders", "kind": "le-s", "config": msgspec.json.decode(msgspec.json.encode(config))}
+    told |= {"node": "ant", "names": ["ant", "bee", "cat"], "others": {"bee": {}, "cat": {}}}
     monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
     monkeypatch.setattr(measure, "_tallies", lambda path: told)
     monkeypatch.setattr(measure, "measured", lambda first, last: found)
@@ -192,3 +193,22 @@ def test_what_is_better_is_written_and_both_points_are_on_the_picture(
     assert told["changes"]["listen_timeout"][1] in file.read_text()
     root = ElementTree.parse(picture).getroot()
     assert [circle[0].text for circle in root.iter("{http://www.w3.org/2000/svg}circle")] == ["today", "advised"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["ant"], "ant is alone in orders, so there is no network to measure: start another member first"),
+        (["ant", "bee"], "ant gets no answer from bee: start them, then measure"),
+    ],
+)
+def test_where_nobody_else_answers_nothing_is_waited_for(
+    names: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"node": "ant", "group": "orders", "names": names, "others": {}}
+    monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
+    monkeypatch.setattr(measure, "_tallies", lambda path: told)
+    monkeypatch.setattr(measure.time, "sleep", lambda s: pytest.fail("it measured"))
+    with pytest.raises(SystemExit) as end:
+        main(["advise", "--measure", "60s"])
+    assert end.value.code == 1 and capsys.readouterr().err == f"doyen: {words}\n"

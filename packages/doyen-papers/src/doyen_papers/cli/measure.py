@@ -43,15 +43,15 @@ def advise_measured(
     text = _readable(apply)
     path = find_node(group, name)
     first = _tallies(path)
+    _check_others(first)
     with progress("measuring", max(1, round(to_seconds(window) / TICK_S))) as show:
         until = time.monotonic() + to_seconds(window)
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(TICK_S, left))
             show(1)
     last = _tallies(path)
+    _check_others(last)
     found = measured(first, last)
-    if len(found.members) < 2:
-        raise LocalProtocolError(f"{found.node} is alone in {last['group']}: start another member first")
     stack = stack_of(config_from(last["config"]), last["kind"], found, simulate)
     options = _options(stack, detection, per_year, every=plot is not None)
     chosen = _chosen(options, per_year)
@@ -91,6 +91,17 @@ def _tallies(path: Path) -> Any:
         raise LocalProtocolError(
             f"{path.stem} runs a version of doyen that counts nothing: start it again with this one"
         ) from None
+
+
+def _check_others(told: dict[str, Any]) -> None:
+    """Refuse to measure where there is no network between members."""
+    if len(told["names"]) < 2:
+        raise LocalProtocolError(
+            f"{told['node']} is alone in {told['group']}, so there is no network to measure: start another member first"
+        )
+    if not told["others"]:
+        silent = ", ".join(name for name in told["names"] if name != told["node"])
+        raise LocalProtocolError(f"{told['node']} gets no answer from {silent}: start them, then measure")
 
 
 def _readable(apply: Path | None) -> str:
