@@ -1,12 +1,22 @@
 """`doyen advise --measure`: the file that it writes, and what it refuses."""
 
+import json
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from doyen.cli import main
+from doyen.core.clock import seconds
 from doyen.errors import ConfigError
+from doyen.node.rebuilt import plain_config
+from doyen.testing import Cluster
+from doyen_papers.analysis.measured import Interval, Measured
+from doyen_papers.cli import measure
 from doyen_papers.cli.settings_file import changed, difference, write
+from doyen_papers.studies.advised import Promised, no_better
 
 BEFORE = """\
 # Ours.
@@ -87,3 +97,118 @@ def test_bad_input_gets_one_line(
     assert end.value.code == code and out == ""
     assert said.count("\n") == 1 and said.startswith("doyen: ") and words in said
     assert not list(tmp_path.iterdir())
+
+
+# ── What is advised ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def promised(departures: float, detection_s: float = 1.0, sent: float = 100.0) -> Promised:
+    most = Interval(detection_s, detection_s, detection_s)
+    return Promised(
+        detection_median_s=detection_s,
+        detection_most_s=most,
+        takeover_median_s=detection_s,
+        takeover_most_s=most,
+        bound_s=detection_s,
+        departures_per_year=Interval(0.0, 0.0, departures),
+        bytes_per_s=sent,
+    )
+
+
+def test_timers_of_today_stay_unless_others_keep_the_wishes_better() -> None:
+    few_runs = promised(0.16, 1.33, 285), promised(4900, 1.75, 80.6)  # Seen with --simulate 10.
+    assert no_better(*few_runs, per_year=1, detection=None)
+    assert no_better(promised(0.31, 1.30), promised(0.065, 1.72), 1, None)  # Both keep it, and today's sooner.
+    assert not no_better(promised(0.31, 1.72), promised(0.5, 1.30), 1, None)
+    assert not no_better(promised(7, 1.30), promised(0.5, 1.72), 1, None)
+    assert not no_better(promised(0.1, 2.0), promised(5, 1.0), 1, seconds(1.5))  # Today's are too slow for the wish.
+    assert not no_better(promised(0.1, 1.0, 285), promised(0.5, 2.0, 80), 1, seconds(3))  # Soon enough, less traffic.
+    assert no_better(promised(0.1, 1.0, 285), promised(0.5, 2.0, 285), 1, seconds(3))
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three members of `fast`, on a network that lost nothing while it was measured."""
+    found = Measured(
+        seconds=60,
+        node="ant",
+        members=("ant", "bee", "cat"),
+        heard=("ant", "bee", "cat"),
+        loss=Interval(0.0, 0.0, 0.013),
+        trials=150,
+        by_answers=False,
+        round_trip_s=Interval(0.001, 0.001, 0.001),
+        round_trip_sd_s=0.0002,
+        round_trip_most_s=0.002,
+        round_trips=150,
+        pause_most_s=0.001,
+        pauses=150,
+        write_most_s=0.0,
+        writes=0,
+        drifts=(),
+        bytes_per_s=100.0,
+    )
+    config = plain_config(Cluster(["ant", "bee", "cat"], election="fast", preset="local").world.config, durable=False)
+    told = {"group": "orders", "kind": "le-s", "config": msgspec.json.decode(msgspec.json.encode(config))}
+    told |= {"node": "ant", "names": ["ant", "bee", "cat"], "others": {"bee": {}, "cat": {}}}
+    monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
+    monkeypatch.setattr(measure, "_tallies", lambda path: told)
+    monkeypatch.setattr(measure, "measured", lambda first, last: found)
+    monkeypatch.setattr(measure.time, "sleep", lambda s: None)
+    clock = iter(range(0, 10**6, 10))
+    monkeypatch.setattr(measure.time, "monotonic", lambda: next(clock))
+
+
+def advised(*flags: str, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str]:
+    """Return what is told as JSON, and then what is said to people."""
+    said = []
+    for more in ("--json", "--simulate=10"):
+        with pytest.raises(SystemExit) as end:
+            main(["advise", "--measure", "60s", "--simulate", "10", *flags, more])
+        assert end.value.code == 0
+        said.append(capsys.readouterr().out)
+    return json.loads(said[0]), said[1]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_its_own_figures_show_to_be_worse_is_neither_advised_nor_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, picture = tmp_path / "node.toml", tmp_path / "out.svg"
+    told, said = advised("--per-year", "1e-9", "--apply", str(file), "--plot", str(picture), capsys=capsys)
+    assert told["changes"] == {} and told["advised"] == told["today"] and told["applied"] is None
+    assert "today's timers stay" in told["notes"][0] and "simulate more than 10 takeovers" in told["notes"][1]
+    assert "nothing was written: today's timers stay" in said and not file.exists()
+    root = ElementTree.parse(picture).getroot()
+    assert [circle[0].text for circle in root.iter("{http://www.w3.org/2000/svg}circle")] == ["today, kept"]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_is_better_is_written_and_both_points_are_on_the_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, picture = tmp_path / "node.toml", tmp_path / "out.svg"
+    told, _ = advised("--per-year", "1e5", "--apply", str(file), "--plot", str(picture), capsys=capsys)
+    assert told["advised"]["detection_most_s"]["high"] < told["today"]["detection_most_s"]["high"]
+    assert told["changes"]["listen_timeout"][1] in file.read_text()
+    root = ElementTree.parse(picture).getroot()
+    assert [circle[0].text for circle in root.iter("{http://www.w3.org/2000/svg}circle")] == ["today", "advised"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["ant"], "ant is alone in orders, so there is no network to measure: start another member first"),
+        (["ant", "bee"], "ant gets no answer from bee: start them, then measure"),
+    ],
+)
+def test_where_nobody_else_answers_nothing_is_waited_for(
+    names: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"node": "ant", "group": "orders", "names": names, "others": {}}
+    monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
+    monkeypatch.setattr(measure, "_tallies", lambda path: told)
+    monkeypatch.setattr(measure.time, "sleep", lambda s: pytest.fail("it measured"))
+    with pytest.raises(SystemExit) as end:
+        main(["advise", "--measure", "60s"])
+    assert end.value.code == 1 and capsys.readouterr().err == f"doyen: {words}\n"

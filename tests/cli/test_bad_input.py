@@ -23,6 +23,7 @@ NODE = {
     "--group g --bind nope": "--bind 'nope' is not an address",
     "--json --group g --seed ::1": "--seed '::1' is not an address",
     "--group g --advertise :": "--advertise ':' is not an address",
+    "--group g --seed=": "--seed '' is not an address",
     "--group g --seed :": "--seed ':' is not an address",
     "--group g --seed 10.0.0.300": "--seed '10.0.0.300' is not an address: each of the four numbers must be 0 to 255",
     "--group g --http nope": "--http 'nope' is not an address",

@@ -92,6 +92,26 @@ def test_what_a_node_waits_for_and_seeds_that_are_silent_are_reported(
     assert "seed 10.0.0.9 has not answered: start a member there" in notes[2]
 
 
+def test_a_node_that_listens_on_this_machine_only_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"group": "g", "pid": 7, "leader": "ant", "term": 1, "refused": {}, "membership": "swim", "node": "ant"}
+    own = {"name": "ant", "state": "alive", "address": "127.0.0.1:7", "software": ""}
+    monkeypatch.setattr(doctor, "local_nodes", lambda group: [("g", tmp_path / "ant")])
+    what = "g/ant (pid 7) listens on this machine only ({}): members on other machines cannot reach it: {}"
+    then = "for members on other machines: --seed HOST on all of them, on this one, too"
+    for address, members, verdict, advice in (
+        ("127.0.0.1:7", [own], "note", then),
+        ("[::1]:7", [own], "note", then),
+        ("127.0.0.1:7", [own, own | {"name": "bee"}], "ok", ""),
+        ("10.0.0.1:7", [own], "", ""),
+    ):
+        answer = told | {"address": address, "members": members}
+        monkeypatch.setattr(doctor, "ask", lambda path, do, timeout_s, answer=answer: answer)
+        found = [one for one in doctor.check_nodes("g") if "listens on" in one.what]
+        assert [(one.verdict, f"{one.what}: {one.advice}") for one in found] == (
+            [(verdict, what.format(address, advice))] if verdict else []
+        )
+
+
 def test_a_node_that_does_not_answer_is_wrong_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(doctor, "ask", lambda path, do, timeout_s: ask(path, do, timeout_s=0.05))

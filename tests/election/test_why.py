@@ -8,7 +8,7 @@ import pytest
 from doyen.core import NodeId, Term
 from doyen.election.announce.kind import Announced
 from doyen.election.by_key.kind import Owned
-from doyen.election.churn.kind import Counted, Hashed
+from doyen.election.churn.kind import Counted, Hashed, ranks
 from doyen.election.churn.messages import AttemptBegan, ElectionId, LeaderHeld, Record, ResponseCounted
 from doyen.election.claims import EpochClaimed
 from doyen.election.engine.kind import Claimed
@@ -28,7 +28,7 @@ def test_a_quorum_names_the_scores_of_those_that_proposed() -> None:
     remark = account.note(Selected(3, A, (A, C, B), 0))
     assert remark is not None and (remark.kind, remark.text) == ("chosen", "epoch 3: a chosen from a, c, b")
     assert str(account.reasons(pole(), Term(3, A))) == (
-        "best score of those that proposed (a 5/2, b less, or later, c less, or later)"
+        "best score of those that proposed (a 5/2, b no better, or later, c no better, or later)"
     )
     assert str(account.reasons(pole(), Term(3, B))) == "b leads epoch 3 by the word of a majority"
     assert str(account.reasons(pole(epoch=4), Term(3, A))) == "a leads epoch 3 by the word of a majority"
@@ -53,6 +53,24 @@ def churn(initiator: NodeId, *, final: bool = True, handed_over: Any = None, mis
     ranked = {A: -7.0, B: -5.0, C: -1.0}
     point = SimpleNamespace(handed_over=handed_over, rank=ranked.get, tie=None, confidence=0.95, missing_max=lambda: 2)
     return SimpleNamespace(me=A, held=record, point=point, config=SimpleNamespace(missing_max=missing_max))
+
+
+def test_scores_are_shown_as_they_are_and_of_equals_the_hash_that_decides() -> None:
+    hashes = {A: 0x22 << 56, B: 0x11 << 56, C: 0x33 << 56}
+    scored = {A: -0.5, B: -0.5, C: -0.0}
+    assert ranks(scored.__getitem__, hashes.__getitem__, [A, B, C]) == {B: "0.5 #11000000", A: "0.5 #22000000", C: "0"}
+    scored[C] = 0.0
+    assert ranks(scored.__getitem__, hashes.__getitem__, [A, C]) == {A: "0.5", C: "0"}
+    scored = dict.fromkeys(scored, 0.0)
+    assert ranks(scored.__getitem__, hashes.__getitem__, [A, B]) == {B: "#11000000", A: "#22000000"}
+
+
+def test_scores_that_came_after_the_choice_are_no_reason_for_it() -> None:
+    account = Counted()
+    account.note(AttemptBegan(ElectionId(1, A, 1), 1))
+    account.note(ResponseCounted(B, excluded=(), candidates=(A, B), leaders=()))
+    told = account.reasons(churn(A), Term(1, B))  # By now the score of a is greater.
+    assert str(told) == "best rank of the candidates of 1 answer, as they were then"
 
 
 def held(initiator: NodeId, number: int = 1, final: bool = True) -> LeaderHeld:
@@ -115,7 +133,7 @@ def test_a_claim_in_a_store_is_told_with_the_others_that_stood() -> None:
     assert told is not None and (told.kind, told.text) == ("chosen", "epoch 5 claimed")
     machine = SimpleNamespace(me=A)
     assert str(account.reasons(machine, Term(5, A))) == (
-        "this member claimed epoch 5 in the store (b less, or later, c less, or later)"
+        "this member claimed epoch 5 in the store (b no better, or later, c no better, or later)"
     )
     assert str(account.reasons(machine, Term(6, B))) == "b holds epoch 6 in the store"
     failed = account.note(StoreFails("no route"))

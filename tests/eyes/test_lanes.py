@@ -55,6 +55,33 @@ def test_a_leader_that_is_named_over_another_ends_its_reign() -> None:
     assert [span.begin for span in fold.whole(4.0).spans if span.lane == "bee"] == [2.0]
 
 
+def test_a_leader_that_led_before_it_was_heard_of_is_drawn_beside_whom_it_led() -> None:
+    fold = folded(
+        event("elected", 1.0, leader="ant", term=1),
+        event("lost", 40.0, leader="ant", term=1, reason="outranked"),
+        event("elected", 40.0, leader="bee", term=2, reason="best score"),
+    )
+    changes = fold.led_before("bee", 10.0)
+    spans = {(span.lane, span.begin, span.end) for span in fold.whole(50.0).spans}
+    assert spans == {("ant", 1.0, 40.0), ("bee", 10.0, 40.0), ("bee", 40.0, None)}
+    assert [change.open.begin for change in changes if change.open is not None] == [10.0]
+    marks = [change.mark for change in changes if change.mark is not None]
+    assert [(mark.kind, mark.label) for mark in marks] == [("bad", "bee led beside ant for 30 s, until now")]
+    assert "by its own clock" in marks[0].why
+    assert fold.led_before("bee", 10.0) == [] == fold.led_before("ant", 0.0)  # It is shown once, and only who leads.
+
+
+def test_clocks_that_hardly_differ_draw_nothing_and_a_reign_is_drawn_once() -> None:
+    fold = folded(event("elected", 5.0, leader="bee", term=1))
+    assert fold.led_before("bee", 4.5) == []
+    fold.add(event("lost", 9.0, leader="bee", term=1, reason="silent"))
+    fold.add(event("elected", 20.0, leader="bee", term=1))
+    assert fold.led_before("bee", 5.0)[0].open == Span(  # It led on while this node did not hear it.
+        lane="bee", begin=9.0, end=20.0, kind="leads", label="bee leads (term 1)",
+        why="bee says so itself, by its own clock; this node had not heard of it",
+    )  # fmt: skip
+
+
 def test_where_several_lead_nobody_ends_another_reign() -> None:
     fold = Fold("orders", leader_count=2)
     for leader in ("ant", "bee"):

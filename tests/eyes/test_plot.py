@@ -39,6 +39,19 @@ def test_what_is_no_number_is_left_out() -> None:
     assert empty.lines == [] and drawn(empty) is not None
 
 
+def test_a_point_of_zero_stands_on_the_lower_edge_of_powers_of_ten_and_says_so() -> None:
+    plot = Plot("t", "x", "y", y_powers=True)
+    plot.line("line", [(0, 10), (1, 1000)])
+    plot.point("here", 1, 100)
+    plot.point("today", 0, 0)
+    root = drawn(plot)
+    above, below = root.iter(f"{SVG}circle")
+    assert float(above.get("cy") or "") < float(below.get("cy") or "") <= 420 - 56 + 17 * 1
+    beside = [text for text in root.iter(f"{SVG}text") if text.text in ("here", "today (0)")]
+    near = [float(text.get("y") or "") for text in beside]
+    assert float(above.get("cy") or "") - 8 in near and float(below.get("cy") or "") - 8 in near
+
+
 def test_shares_begin_at_none_and_end_at_one() -> None:
     assert shares([3, 1, 2, 2]) == [(1, 0.0), (1, 0.25), (2, 0.5), (2, 0.75), (3, 1.0)]
     assert shares([]) == []
@@ -62,6 +75,7 @@ def test_many_lines_make_the_picture_higher_and_differ_by_dashes() -> None:
     [
         (["sim", "run", "--election", "quorum", "--nodes", "3", "--runs", "3", "--jobs", "1"], "pole"),
         (["advise", "--nodes", "10", "--loss", "0.05"], "yours"),
+        (["advise", "--nodes", "10", "--loss", "0"], "yours (0)"),
         (["analyze", "announce", "--quantity", "tmax", "--loss", "0.3"], "yours"),
         (["analyze", "arbitration", "--quantity", "detection"], "yours"),
     ],

@@ -70,6 +70,8 @@ def test_the_matrix_says_who_sees_whom_and_what_is_old() -> None:
         " Cannot be asked now: cat never answered; only a side with a majority of the voters has a leader."
     )
     assert terminal.sides([{**rows[2], "age_s": 0.1}, rows[0]])[1] == "bad"
+    dead = {**rows[2], "age_s": 0.1, "gone": True}  # It answered just before it died.
+    assert terminal.sides([dead, rows[0]])[0].startswith("All that answer agree: ant leads. Cannot be asked now: cat (")
 
 
 def test_a_hostile_name_moves_no_cursor() -> None:

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 from browser import browser, needs_chromium, opened
+from msgspec.structs import replace
 
+from doyen.postmortem.document import document
+from doyen.postmortem.picture import ClockOf
+from doyen.postmortem.simulated import Simulated
 from doyen.testing import Cluster
 
 pytestmark = [pytest.mark.live, needs_chromium]
@@ -35,6 +39,31 @@ def test_the_file_opens_alone_and_explains_an_instant(tmp_path: Path) -> None:
             assert "As of 0." in await page.inner_text("#explain h2")
             assert f"{first} leads" in await page.inner_text("#explain")
             assert await page.locator("img").count() == 0
+            assert complaints == []
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_long_names_leave_the_table_of_clocks_in_view(tmp_path: Path, width: int) -> None:
+    name = "b" * 64
+    cluster = Cluster(["ant", name], seed=3)
+    film = Simulated(cluster.world)
+    cluster.run_until_leader()
+    clock = ClockOf(
+        node=name, path=f"flights/{name}.rec", doyen="0.1", inputs=9, begin=0, end=1, error_s=0.001, wall_off_s=0.0
+    )
+    path = tmp_path / "incident.html"
+    path.write_text(document(replace(film.incident(name), clocks=(clock,))), encoding="utf-8")
+
+    async def look() -> None:
+        async with browser() as started:
+            page, complaints = await opened(started, path.as_uri(), viewport={"width": width, "height": 844})
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            cells = await page.locator("#clocks td").evaluate_all(
+                "(all) => all.map(one => [one.title, one.getBoundingClientRect().right])"
+            )
+            assert cells[0][0] == name and cells[2 if width == 390 else -1][1] <= width
             assert complaints == []
 
     asyncio.run(look())

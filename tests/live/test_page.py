@@ -20,6 +20,7 @@ from doyen.testing.processes import LocalCluster
 
 pytestmark = [pytest.mark.live, needs_chromium]
 
+PHONE = {"width": 390, "height": 844}  # Fewer pixels, fewer drawings a second.
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>"
 FLAGS = ["--membership", "swim", "--election", "hybrid", "--preset", "local", "--http", "127.0.0.1:0"]
@@ -117,6 +118,28 @@ def test_a_hostile_name_metadata_or_reason_is_text() -> None:
                 assert HOSTILE in await page.inner_text(".lanes-said")
                 assert await page.locator("img").count() == 0
                 assert complaints == []  # A dialog, an image that is asked for, and a refusal would be there.
+
+    asyncio.run(main())
+
+
+def test_long_names_leave_the_matrix_in_view_on_a_phone() -> None:
+    names = [(letter * 32 + "ß" * 16) for letter in "ab"]  # 64 bytes.
+
+    async def main() -> None:
+        given: dict[str, Any] = {"membership": "swim", "election": "hybrid", "preset": "local", "http": "127.0.0.1:0"}
+        async with AsyncExitStack() as stack, browser() as started:
+            found = [await stack.enter_async_context(doyen.join("web", name=name, **given)) for name in names]
+            await found[0].wait_for_members(2, "60s")
+            await until(lambda: found[0].leader is not None and found[1].leader is not None)
+            page, complaints = await opened(started, found[0].agent.attached.http.url, viewport=PHONE)
+            await page.wait_for_function(AGREE)
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            right = "(all) => all[1].getBoundingClientRect().right"
+            assert await page.locator("#matrix tbody td button").evaluate_all(right) <= PHONE["width"]
+            for at in ("#matrix tbody th", "#matrix tbody td:nth-child(2)"):
+                titles = await page.locator(at).evaluate_all("(all) => all.map(one => one.title)")
+                assert set(titles) <= {*names, "itself"} and set(titles) & set(names)
+            assert complaints == []
 
     asyncio.run(main())
 
@@ -332,7 +355,6 @@ def test_two_days_of_events_through_the_stream_leave_heap_and_nodes_flat(tell: C
 
 
 DAY_S, STEP_S = 86_400, 60
-PHONE = {"width": 390, "height": 844}  # Fewer pixels, fewer drawings a second.
 FULL = 150_000  # Marks that a lane keeps: a page that was open for two days has them.
 # Counts the questions of the page and those that wait for an answer.  Every twentieth goes to the node, the others get
 # a copy of the last answer: what is tried is the page, not the way to it.  `/events` never ends.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -19,8 +20,10 @@ from doyen.core.codec import DATAGRAM_MAX, Codec
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, ViewEditor
 from doyen.errors import RemoteProtocolError
+from doyen.node import shown
 from doyen.node.node import Node
-from doyen.node.views import ANSWERS_MAX, ROWS_MAX, SEEN_MAX, Ask, Seen, Told, Views
+from doyen.node.page import page_of
+from doyen.node.views import ANSWERS_MAX, ROWS_MAX, SEEN_MAX, Ask, Row, Seen, Told, Views
 
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -100,6 +103,23 @@ def test_now_says_who_leads_why_what_is_promised_and_what_would_unseat_it() -> N
             lanes = (await ask(node, "/page/lanes")).json["lanes"]
             assert [span["label"] for span in lanes["spans"]] == [f"ant leads (term {now['term']})"]
             assert any(mark["kind"] == "elected" and mark["why"] for mark in lanes["marks"])
+
+    asyncio.run(main())
+
+
+def test_a_leader_leads_since_it_began_and_not_since_it_was_heard_of() -> None:
+    async def main() -> None:
+        async with joined("ant", standing=5) as ant:
+            led = await ant.wait_for_leader("20s")
+            async with joined("bee") as bee:
+
+                async def told() -> Any:
+                    now = (await ask(bee, "/page/now")).json
+                    named = bee.agent.stack.reigns[""].since_wall
+                    return now if now["leader"] == "ant" and now["since"] < named else None
+
+                now = await until(told)
+                assert now["since"] == pytest.approx(led.since, abs=1e-3)
 
     asyncio.run(main())
 
@@ -236,6 +256,19 @@ asyncio.run(main())
 
 
 # Questions and answers, without a network.
+
+
+def test_the_last_word_of_a_member_that_has_failed_is_marked_however_new_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(views: Views, node: Node) -> None:
+        seen = {"since_s": 1.0, "rtt_s": None, "health": 1.0, "suspected_by": ()}
+        states = {"dog": "alive", "eve": "failed", "fox": "left"}
+        members = [SimpleNamespace(name=name, state=state, **seen) for name, state in states.items()]
+        monkeypatch.setattr(shown, "members", lambda stack, now: members)
+        views.rows[""] = {NodeId(name): Row(heard_at=node.clock(), leader="eve", seen={}) for name in states}
+        rows = page_of(node).views("")
+        assert [(row["name"], row.get("gone")) for row in rows] == [("ant", None), ("dog", False), ("eve", True)]
+
+    with_views(check)
 
 
 def with_views(check: Callable[[Views, Node], None], **more: Any) -> None:

@@ -96,3 +96,23 @@ def test_a_clock_that_was_stepped_contradicts_itself() -> None:
     assert align(2, passages, [0, 0]).contradiction(0) == align(2, passages, [0, 0]).contradiction(1) == 0
     found = align(2, stepped, [0, 0])
     assert found.contradiction(1 - found.reference) > seconds(0.9)
+
+
+def test_a_clock_without_messages_is_laid_by_the_wall_clock_of_most() -> None:
+    """The one with the most messages may have the wrong wall clock."""
+    passages = [Passage(0, 1, ms(10), ms(11)), Passage(1, 0, ms(12), ms(13))]
+    passages += [Passage(0, 2, ms(20), ms(21)), Passage(2, 0, ms(22), ms(23))]
+    found = align(4, passages, [seconds(3600), 0, 0, 0])
+    assert found.reference == 0 and found.rough(ms(13)) == pytest.approx(ms(13), abs=ms(2))
+    assert found.common(3, ms(50)) == pytest.approx(ms(50), abs=ms(2))
+
+
+def test_an_earlier_run_on_the_same_hosts_is_wrong_by_the_same() -> None:
+    hour, talk = seconds(3600), ((1, 2), (3, 4), (50, 51))
+    later = [Passage(a, 1 - a, hour + ms(sent), hour + ms(heard)) for a in (0, 1) for sent, heard in talk]
+    before = [Passage(2 + a, 3 - a, ms(sent), ms(heard)) for a in (0, 1) for sent, heard in talk[:2]]
+    found = align(4, [*later, *before], [0, 9 * hour, 0, 9 * hour], ["ant", "bee", "ant", "bee"])
+    assert found.common(1, hour) == pytest.approx(hour, abs=ms(2))
+    assert found.common(2, 0) == pytest.approx(0, abs=ms(2)) == found.common(3, 0)
+    assert found.error_max(1, hour, hour + ms(60)) < ms(2)
+    assert found.error(2, 0) == float("inf") and found.between(2, 0, 3, 0)[1] < ms(2)

@@ -74,14 +74,52 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("leaze=2s", "do you mean lease"),
-        ("lease", "give FIELD=VALUE"),
-        ("lease=soon", "is not a duration"),
-        ("listen_timeout=2s", "these nodes do not use it, but pole"),
-        ("lease=-1s", "lease"),
+        ("leaze=2s", "leaze is no setting of an election or a membership: do you mean lease?"),
+        ("lease", "give FIELD=VALUE, such as"),
+        ("=2s", "give FIELD=VALUE, such as"),
+        ("lease=soon", "'soon' is not a duration: give a number and a unit"),
+        ("listen_timeout=2s", "these nodes do not use it: one of pole.election_timeout, "),
+        ("lease=0s", "lease 0s is out of range: give more than 0s, and finite"),
+        ("group=other", "group stays as recorded: give lease=2s, listen_timeout=5s, …"),
+        ("name=dog", "name stays as recorded: give"),
+        ("voters=ant,bee", "voters stays as recorded: give"),
+        ("preset=wan", "preset stays as recorded: give"),
+        ("election=fast", "election stays as recorded: give"),
     ],
 )
 def test_a_setting_that_does_not_fit_gets_one_line(short: Recorded, setting: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words) as found:
-        postmortem(short.paths, "", [setting])
-    assert "\n" not in str(found.value)
+    with pytest.raises(ConfigError) as found:
+        postmortem(short.paths, "", ["cool_down=61s", setting])
+    said = str(found.value)
+    assert said.startswith(f"--what-if {setting}: {words}") or said == f"--what-if cool_down=61s, {setting}: {words}"
+    assert said.count("--what-if") == 1 and "\n" not in said
+
+
+def test_settings_that_only_fit_together_are_given_together(short: Recorded) -> None:
+    with pytest.raises(ConfigError, match="retry_max must not be less than election_timeout"):
+        postmortem(short.paths, "", ["retry_max=1ms"])
+    found = postmortem(short.paths, "", ["retry_max=1ms", "election_timeout=1ms"])
+    assert any("simulated from" in verdict.sentence for verdict in found.verdicts)
+
+
+def cut_and_resign(cluster: Cluster) -> None:
+    first = cluster.run_until_leader()
+    cluster.run_for("2s")
+    cluster.partition({first}, rest=True)
+    cluster.run_for("3s")
+    cluster.heal()
+    cluster.run_for("3s")
+    cluster.resign(cluster.run_until_leader())
+    cluster.run_for("2s")
+
+
+def test_what_two_did_before_the_first_difference_is_part_of_the_verdict(tmp_path: Path) -> None:
+    cut = Recorded(tmp_path, election="fast").run(cut_and_resign)
+    recorded, guessed = postmortem(cut.paths), postmortem(cut.paths, "", ["bye_target_prob=0"])
+    before, after = recorded.verdicts[0], guessed.verdicts[0]
+    at = next(window.begin for window in guessed.lanes.windows if window.kind == "simulated")
+    assert before.when and all(end < at for _, end, _ in before.when) and before.together_s > 1
+    assert (
+        after.together_s == pytest.approx(before.together_s, abs=0.1) and after.when[: len(before.when)] == before.when
+    )
+    assert f"simulated from {at:.3f} s on: {before.sentence[:24]}" in after.sentence  # "… for 2."

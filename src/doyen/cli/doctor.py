@@ -268,6 +268,7 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             then = "start it again; a voter of a quorum under another name, for what it promised is lost"
             yield Finding("wrong", f"{who}: {told['state_lost']}", then)
         yield from _not_met(who, told)
+        yield from _near(who, told)
         yield from _refusals(who, told["refused"])
         yield from _voters(who, path)
         versions = {member["software"] for member in told["members"] if member["software"]}
@@ -322,8 +323,21 @@ def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("note", f"{who}: the name of seed {seed} does not resolve", then)
     for seed in told.get("silent_seeds", ()):
         if seed not in unresolved:
-            then = "start a member there that has seeds too (else it listens on its machine only), or give another --seed"
+            then = (
+                "start a member there that has seeds too (else it listens on its machine only), or give another --seed"
+            )
             yield Finding("note", f"{who}: seed {seed} has not answered", then)
+
+
+def _near(who: str, told: dict[str, Any]) -> Iterator[Finding]:
+    """Find out whether a node listens on this machine only; one that has met nobody may be meant for others."""
+    host = (told.get("address") or "").rpartition(":")[0].strip("[]")
+    if not host or not is_loopback(host):
+        return
+    what = f"{who} listens on this machine only ({told['address']}): members on other machines cannot reach it"
+    alone = sum(member["state"] in ("alive", "suspected") for member in told["members"]) < 2
+    then = "for members on other machines: --seed HOST on all of them, on this one, too" if alone else ""
+    yield Finding("note" if alone else "ok", what, then)
 
 
 def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[Finding]:

@@ -199,5 +199,5 @@ class Claimed(Account):
     def reasons(self, machine: Any, term: Term) -> Reasons:
         if term.leader != machine.me:
             return Reasons(f"{term.leader} holds epoch {term.number} in {self.place}")
-        others = dict.fromkeys(self.candidates, "less, or later")
+        others = dict.fromkeys(self.candidates, "no better, or later")
         return Reasons(f"this member claimed epoch {term.number} in {self.place}", first(others))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 SPANS_MAX: Final = 2000  # What a fold keeps; the oldest goes first.
 MARKS_MAX: Final = 4000
+CLOCKS_S: Final = 1.0  # Wall clocks of two hosts may differ by this, and less of it is not shown.
 LANES_MAX: Final = 512  # The lane where nothing happened for longest makes room.
 
 # The kinds that are drawn; any other is drawn like a note.
@@ -160,6 +161,26 @@ class Fold:
             case "stopped":
                 done += self._mark("", at, "stopped", "this node has ended", why)
         return done
+
+    def led_before(self, leader: str, since: float) -> list[Change]:
+        """Show that a leader led before this node named it, by the leader's own clock, and beside whom."""
+        span, done = self._open.get((leader, True)), list[Change]()
+        if span is None:
+            return done
+        reigns = [reign for reign in self._ended if reign.kind in _REIGNS and reign.end is not None]
+        begin = max([since, *(reign.end for reign in reigns if reign.lane == leader and reign.end is not None)])
+        if span.begin - begin < CLOCKS_S:
+            return done
+        why = f"{leader} says so itself, by its own clock; this node had not heard of it"
+        earlier = replace(span, begin=begin, end=span.begin, why=why)
+        for other in reigns:
+            both = min(other.end or 0.0, span.begin) - max(other.begin, begin)
+            if other.lane != leader and both >= CLOCKS_S:
+                label = f"{leader} led beside {other.lane} for {both:.0f} s, until now"
+                done += self._mark(leader, span.begin, "bad", label, why)
+        self._ended.append(earlier)
+        self.begin = begin if self.begin is None else min(self.begin, begin)
+        return [*done, Change(open=earlier)]
 
     def whole(self, now: float) -> Lanes:
         """Return all that is kept."""

@@ -34,7 +34,10 @@ class Line(Struct, frozen=True):
 
 
 class Plot:
-    """A picture of numbers; what is not finite, or not above 0 on an axis of powers of ten, is left out."""
+    """A picture of numbers; what is not finite is left out.
+
+    An axis of powers of ten has no 0: a line leaves it out, and a point stands on the lower edge and is named so.
+    """
 
     def __init__(self, title: str, x: str, y: str, *, y_powers: bool = False) -> None:
         self.title, self.x, self.y, self.y_powers = title, x, y, y_powers
@@ -50,14 +53,21 @@ class Plot:
         self._add(name, [(x, y)], "point")
 
     def _add(self, name: str, points: Points, kind: str) -> None:
-        kept = tuple((x, y) for x, y in points if isfinite(x) and isfinite(y) and (y > 0 or not self.y_powers))
+        kept = tuple((x, y) for x, y in points if isfinite(x) and isfinite(y))
+        if self.y_powers and kind == "point" and kept and kept[0][1] <= 0:
+            name = f"{name} (0)"
+        elif self.y_powers:
+            kept = tuple((x, y) for x, y in kept if y > 0)
         if kept:
             self.lines.append(Line(name, kept, kind))
 
     def svg(self) -> str:
         """Return the picture."""
         xs = [x for line in self.lines for x, _ in line.points] or [0.0, 1.0]
-        ys = [self._height(y) for line in self.lines for _, y in line.points] or [0.0, 1.0]
+        ys = [self._height(y) for line in self.lines for _, y in line.points if y > 0 or not self.y_powers] or [
+            0.0,
+            1.0,
+        ]
         x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(*self._range(ys))
         left, right, low, high = x_ticks[0], x_ticks[-1], y_ticks[0], y_ticks[-1]
         more = 17 * max(0, len(self.lines) - 2)  # The names of the lines stand above, and the picture grows with them.
@@ -88,11 +98,16 @@ class Plot:
         parts.append(f'<text x="12" y="42" font-size="12">{escape(self.y)}</text>')
         for number, line in enumerate(self.lines):
             colour, dashes = COLOURS[number % len(COLOURS)], number // len(COLOURS)
-            spots = [at(x, self._height(y)) for x, y in line.points]
+            spots = [at(x, self._height(y) if y > 0 or not self.y_powers else low) for x, y in line.points]
             name = f"<title>{escape(line.name)}</title>"
             if line.kind == "point" or len(spots) == 1:
                 x, y = spots[0]
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}">{name}</circle>')
+                side, anchor = (9, "start") if x < middle else (-9, "end")
+                parts.append(
+                    f'<text x="{x + side:.1f}" y="{y - 8:.1f}" text-anchor="{anchor}" fill="{colour}">'
+                    f"{escape(line.name)}</text>"
+                )
             else:
                 path = _path(spots, line.kind == "steps")
                 dashed = f' stroke-dasharray="{9 - 2 * min(dashes, 4)} 3"' if dashes else ""  # Colours come again.

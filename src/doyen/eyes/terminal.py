@@ -98,7 +98,7 @@ def matrix(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5) -> list[Line
     for name in names:
         row = by.get(name)
         age = None if row is None else row["age_s"]
-        stale = age is None or age > stale_s
+        stale = age is None or age > stale_s or (row is not None and row.get("gone", False))
         named = (
             "no answer"
             if row is None or age is None
@@ -137,7 +137,7 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bo
         name, leader, age = row["name"], row["leader"] or "nobody", row["age_s"]
         if age is None:
             never.append(name)
-        elif age > stale_s:
+        elif age > stale_s or row.get("gone"):
             last.setdefault(leader, []).append(f"{name} ({age:.0f} s ago)")
         else:
             answering.setdefault(leader, []).append(name)

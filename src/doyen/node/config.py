@@ -355,7 +355,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_address(field: str, text: str) -> None:
-    if text:
+    if text or field == "seeds":  # The other fields may be left empty.
         try:
             parse_address(text, default_port=DEFAULT_PORT if field in ("seeds", "advertise") else None)
         except ConfigError as error:

@@ -83,17 +83,29 @@ class Page:
 
     def on_event(self, event: Event) -> None:
         """Follow an event, and tell watchers what it changes in the lanes of each election."""
-        told, found = msgspec.to_builtins(event), b""
+        told = msgspec.to_builtins(event)
         for name, reign in self._node.agent.stack.reigns.items():
             if name not in self._folds:
                 self._begin(name, reign)
-            done: list[Change] = self._folds[name].add(told)
-            if done:
-                self.number += 1
-                change = {"number": self.number, "election": name, "changes": done}
-                found += b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n"
-        for tell in self.tells if found else ():
-            tell(found)
+            self._tell(name, self._folds[name].add(told))
+
+    def _tell(self, election: str, done: list[Change]) -> None:
+        if not done:
+            return
+        self.number += 1
+        change = {"number": self.number, "election": election, "changes": done}
+        for tell in self.tells:
+            tell(b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n")
+
+    def _led_since(self, election: str, reign: Reign) -> float | None:
+        """Return since when the leader leads, by its own word once that has come, and show it in the lanes."""
+        leader = self._node.agent.stack.leader_info(reign)
+        if leader is None:
+            return None
+        fold = self._folds.get(election)
+        if fold is not None and leader.since < reign.since_wall:
+            self._tell(election, fold.led_before(leader.name, leader.since))
+        return leader.since
 
     # What is asked for.
 
@@ -146,7 +158,7 @@ class Page:
             "kind": reign.kind.title,
             "leader": reign.leader,
             "term": why.term,
-            "since": None if reign.term is None else reign.since_wall,
+            "since": self._led_since(election, reign),
             "is_me": reign.is_leader(node.clock()),
             "mine": reign.mine is not None,
             "acts": reign.acts(node.clock()),
@@ -224,9 +236,10 @@ class Page:
                 for member in shown.members(agent.stack, now)
             ],
         }
-        left = {member.name for member in shown.members(agent.stack, now) if member.state == "left"}
-        rows = agent.views.rows.get(election, {})
-        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()) if name not in left)]
+        states = {member.name: member.state for member in shown.members(agent.stack, now)}
+        rows = {n: row for n, row in agent.views.rows.get(election, {}).items() if states.get(n) != "left"}
+        # A member that has failed says nothing any more, however new its last word is.
+        return [own, *(_row(n, row, now) | {"gone": states.get(n) == "failed"} for n, row in sorted(rows.items()))]
 
     # What is done.
 

@@ -65,9 +65,15 @@ class Alignment:
         ahead, error = self._offset(clock, other, y)
         return round(y - ahead - x), error
 
-    def error_max(self, clock: int) -> float:
-        """Return the largest error of a clock, over the whole time."""
-        return max(self._offset(self.reference, clock, x)[1] for x in self._points)
+    def error_max(self, clock: int, begin: Instant, end: Instant) -> float:
+        """Return the largest error of a clock between two instants of it."""
+        first, last = begin + self._shifts[clock], end + self._shifts[clock]
+        within = [x for x in self._points if first < x < last]
+        return max(self._offset(self.reference, clock, x)[1] for x in (first, *within, last))
+
+    def rough(self, common: Instant) -> Instant:
+        """Return an instant of the common clock on the scale of the rough shifts, as most of the hosts have it."""
+        return common + self._shifts[self.reference]
 
     def contradiction(self, clock: int) -> float:
         """Return by how many nanoseconds the bounds of a clock contradict each other at the worst; 0: they do not."""
@@ -94,41 +100,41 @@ _Bounds = list[list[float]]  # [i][j]: the most that clock j may be ahead of clo
 _Known = dict[tuple[int, int], list[tuple[Instant, Instant]]]  # (sent, received), by sender and receiver.
 
 
-def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) -> Alignment:
+def align(
+    count: int, passages: Iterable[Passage], rough: Sequence[Duration], hosts: Sequence[str] | None = None
+) -> Alignment:
     """Align `count` clocks; `rough` are the shifts that bring them near each other, such as by their wall clocks.
 
     Messages correct the rough shifts, however wrong they are; a clock without messages keeps its own, with no bound.
+    `hosts` says where each clock is: the rough shifts of one host are wrong by the same.
     """
     known: _Known = {}
     for p in passages:
         known.setdefault((p.sender, p.receiver), []).append((p.sent, p.received))
     heard = [sum(len(times) for pair, times in known.items() if clock in pair) for clock in range(count)]
-    reference = max(range(count), key=lambda clock: (heard[clock], -clock))
-    shifts = _shifted(count, known, rough, reference)
-    instants = [r + shifts[pair[1]] for pair, times in known.items() for _, r in times]
-    begin, end = min(instants, default=0), max(instants, default=0)
-    number = max(1, min(POINTS_MAX, 2 * len(instants), 4_000_000 // (count * count * min(count, HUBS_MAX))))
-    step = (end - begin) / number
-    points = [begin + step * i for i in range(number + 1)]
+    hubs = sorted(range(count), key=lambda clock: -heard[clock])
+    reference = hubs[0]
+    shifts = _shifted(known, rough, hubs, hosts or [str(clock) for clock in range(count)])
+    instants = sorted(r + shifts[pair[1]] for pair, times in known.items() for _, r in times) or [0]
+    number = max(1, min(POINTS_MAX, len(instants), 4_000_000 // (count * count * min(count, HUBS_MAX))))
+    points: list[float] = [*instants[:: -(-len(instants) // number)], instants[-1] + 1]
     upper: list[_Bounds] = [[[NO_BOUND] * count for _ in range(count)] for _ in points]
     for (sender, receiver), times in known.items():
-        tightest = [NO_BOUND] * (number + 1)
+        tightest = [NO_BOUND] * len(points)
         for sent, received in times:
             x = received + shifts[receiver]
             delta = x - sent - shifts[sender]
-            first = min(int((x - begin) / step), number - 1) if step else 0
-            for point in (first, first + 1):
+            after = bisect_right(points, x)
+            for point in (after - 1, after):
                 bound = delta + abs(points[point] - x) * DRIFT_MAX
                 if bound < tightest[point]:
                     tightest[point] = bound
         for bounds, bound in zip(upper, tightest, strict=True):
             bounds[sender][receiver] = bound
-    widening = step * DRIFT_MAX
-    for earlier, later in pairwise(upper):
-        _widen(earlier, later, widening)
-    for later, earlier in pairwise(reversed(upper)):
-        _widen(later, earlier, widening)
-    hubs = sorted(range(count), key=lambda clock: -heard[clock])
+    for (one, earlier), (other, later) in pairwise(zip(points, upper, strict=True)):
+        _widen(earlier, later, (other - one) * DRIFT_MAX)
+    for (one, later), (other, earlier) in pairwise(zip(reversed(points), reversed(upper), strict=True)):
+        _widen(later, earlier, (one - other) * DRIFT_MAX)
     for every in upper:
         _close(every, hubs[:HUBS_MAX])
     found = Alignment(reference, shifts, points, upper, 0.0)
@@ -136,27 +142,39 @@ def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) ->
     return Alignment(reference, shifts, points, upper, 2 * apart * DRIFT_MAX)
 
 
-def _shifted(count: int, known: _Known, rough: Sequence[Duration], reference: int) -> list[Duration]:
-    """Return shifts that bring all clocks near the reference, by messages where there are some."""
+def _shifted(known: _Known, rough: Sequence[Duration], hubs: Sequence[int], hosts: Sequence[str]) -> list[Duration]:
+    """Return shifts that bring all clocks near each other: by messages where there are some, else by their host's."""
     least = {
         (sender, receiver): min(received - sent for sent, received in times) + rough[receiver] - rough[sender]
         for (sender, receiver), times in known.items()
     }
-    shifts, todo, seen = list(rough), [reference], {reference}
-    moved = [0] * count
-    while todo:
-        base = todo.pop(0)
-        for clock in range(count):
-            there, back = least.get((base, clock)), least.get((clock, base))
-            if clock in seen or (there is None and back is None):
-                continue
-            ahead = there if back is None else -back if there is None else (there - back) // 2
-            assert ahead is not None
-            moved[clock] = moved[base] - ahead
-            shifts[clock] += moved[clock]
-            seen.add(clock)
-            todo.append(clock)
-    return shifts
+    moved: dict[int, Duration] = {}
+    while len(moved) < len(hubs):
+        by_host = {hosts[clock]: moved[clock] for clock in moved}
+        left = [clock for clock in hubs if clock not in moved]
+        hub = next((clock for clock in left if hosts[clock] in by_host), left[0])
+        moved[hub] = by_host.get(hosts[hub], 0)
+        todo = [hub]
+        while todo:
+            base = todo.pop(0)
+            for clock in hubs:
+                there, back = least.get((base, clock)), least.get((clock, base))
+                if clock in moved or (there is None and back is None):
+                    continue
+                ahead = there if back is None else -back if there is None else (there - back) // 2
+                assert ahead is not None
+                moved[clock] = moved[base] - ahead
+                todo.append(clock)
+        if hub == hubs[0]:  # Most of the hosts have it right; of two, nobody knows which.
+            usual = _middle([*{hosts[clock]: shift for clock, shift in moved.items()}.values()])
+            moved = {clock: shift - usual for clock, shift in moved.items()}
+    return [shift + moved[clock] for clock, shift in enumerate(rough)]
+
+
+def _middle(values: list[Duration]) -> Duration:
+    """Return the value in the middle; of two, the lesser one by its size."""
+    ordered = sorted(values)
+    return min(ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2], key=abs)
 
 
 def _widen(source: _Bounds, target: _Bounds, by: float) -> None:

@@ -1,6 +1,7 @@
 """Lays what several nodes recorded on one clock: lanes, the messages that decided something, and the verdict."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from doyen.core.clock import Instant
@@ -12,6 +13,7 @@ from doyen.postmortem.recorded import Decided, ElectionOf, Flight
 from doyen.postmortem.verdict import Act, Verdict, judge
 from doyen.postmortem.watch import Explained
 
+OFF_S: Final = 1.0  # Wall clocks that are less apart are not worth a word.
 SHORT_S: Final = 0.001  # A shorter time without a recording is not drawn.
 
 
@@ -42,7 +44,11 @@ class Table:
         self.flights = sorted(flights, key=lambda flight: (flight.node, flight.incarnation))
         self.clocks = self._aligned()
         self._zero = min(self.clocks.common(n, flight.begin) for n, flight in enumerate(self.flights))
-        self._epoch = self.flights[self.clocks.reference].wall(self._zero)
+        first = self.flights[0]
+        self._epoch = first.at + (self.clocks.rough(self._zero) - first.now) / 1e9
+        # A process of a node has ended before the next one of its name begins.
+        pairs = pairwise(range(len(self.flights)))
+        self._successors = [(one, next_) for one, next_ in pairs if self.flights[one].node == self.flights[next_].node]
         elections = {found.name: found for flight in self.flights for found in flight.elections}
         self.elections = [elections[name] for name in sorted(elections)]
 
@@ -57,7 +63,7 @@ class Table:
         ]
         first = self.flights[0]
         rough = [round((flight.at - first.at) * 1e9) - flight.now + first.now for flight in self.flights]
-        return align(len(self.flights), passages, rough)
+        return align(len(self.flights), passages, rough, [flight.node for flight in self.flights])
 
     def at(self, clock: int, instant: Instant) -> float:
         """Return an instant of that recording in seconds on the common clock."""
@@ -89,7 +95,7 @@ class Table:
 
     def incident(self, title: str) -> Incident:
         group = self.flights[0].group
-        verdicts = tuple(self._verdict(election) for election in self.elections)
+        verdicts = tuple(self.verdict(election) for election in self.elections)
         ends = [self.at(n, flight.end) for n, flight in enumerate(self.flights)]
         names = dict.fromkeys(flight.node for flight in self.flights)
         lanes = Lanes(
@@ -230,22 +236,23 @@ class Table:
 
     # Who acted.
 
-    def _verdict(self, election: ElectionOf) -> Verdict:
+    def verdict(self, election: ElectionOf, until: float = float("inf")) -> Verdict:
+        """Return the verdict about an election, up to that second of the common clock."""
         clock_of: dict[int, int] = {}
         acts = []
         for n, flight in enumerate(self.flights):
             for stretch in flight.stretches:
                 if stretch.election == election.name and stretch.kind == "leads":
-                    begin, end, latest = (self.at(n, t) for t in (stretch.begin, stretch.end, stretch.latest))
-                    acts.append(Act(flight.node, stretch.term, begin, end, latest))
-                    clock_of[id(acts[-1])] = n
+                    begin, end, latest = (
+                        min(self.at(n, t), until) for t in (stretch.begin, stretch.end, stretch.latest)
+                    )
+                    if begin < until:
+                        acts.append(Act(flight.node, stretch.term, begin, end, latest))
+                        clock_of[id(acts[-1])] = n
 
         def apart(one: Act, other: Act) -> float:
             a, b = clock_of[id(one)], clock_of[id(other)]
-            if a == b:
-                return 0.0
-            at = self._zero + round(max(one.begin, other.begin) * 1e9)  # On the common clock, near enough to any.
-            return (self._error(a, at) + self._error(b, at)) / 1e9
+            return 0.0 if a == b or self._ended_before(a, one, b, other) else self._apart(a, b, one, other)
 
         lacks = tuple(self._lacks(election.name))
         return judge(acts, apart, election=election.name, kind=election.kind, sort=election.sort, lacks=lacks)
@@ -261,13 +268,29 @@ class Table:
             if flight.cut_off_bytes and any(stretch.end == flight.end for stretch in led):
                 yield f"{flight.path} is cut off at {self.at(number, flight.end):.2f} s, while {flight.node} leads"
 
-    def _error(self, clock: int, common: Instant) -> float:
-        shown = common - self.clocks.common(clock, 0)  # What that clock shows then, but for its drift.
-        return self.clocks.error(clock, shown)
+    def _ended_before(self, clock: int, act: Act, later: int, begun: Act) -> bool:
+        """Return whether an act had ended before another began, as the processes of some node followed each other."""
+        if act.end > begun.begin:
+            return False
+        for ended, next_ in self._successors:
+            first, last = self.flights[ended], self.flights[next_]
+            left, left_error = self.clocks.between(clock, self.own(clock, act.latest), ended, first.end)
+            since, since_error = self.clocks.between(next_, last.begin, later, self.own(later, begun.begin))
+            if (clock == ended or left >= left_error) and since >= since_error:
+                return True
+        return False
+
+    def _apart(self, a: int, b: int, one: Act, other: Act) -> float:
+        """Return by how many seconds two acts may be nearer to each other, or further, than the common clock says."""
+        at = max(one.begin, other.begin)
+        x, y = self.own(a, at), self.own(b, at)
+        by_reference = self.clocks.error(a, x) + self.clocks.error(b, y)
+        between, error = self.clocks.between(a, x, b, y)  # The same instant, if the common clock were right.
+        return min(by_reference, abs(between) + error) / 1e9
 
     def _clock(self, number: int) -> ClockOf:
         flight = self.flights[number]
-        error = self.clocks.error_max(number)
+        error = self._error_max(number)
         begin = self.at(number, flight.begin)
         return ClockOf(
             node=flight.node,
@@ -281,7 +304,17 @@ class Table:
             contradicts_s=self.clocks.contradiction(number) / 1e9,
         )
 
+    def _error_max(self, number: int) -> float:
+        return self.clocks.error_max(number, self.flights[number].begin, self.flights[number].end)
+
     def _notes(self) -> Iterable[str]:
+        found = (self._clock(number) for number in range(len(self.flights)))
+        off = {clock.node: clock.wall_off_s for clock in found if clock.error_s is not None}
+        shown = min(off, key=lambda node: abs(off[node]))
+        for node, wrong in off.items():
+            if abs(wrong - off[shown]) >= OFF_S:
+                side = "ahead of" if wrong > 0 else "behind"
+                yield f"the wall clock of {node} is {_long(abs(wrong))} {side} that of {shown}, which is shown here"
         for number, flight in enumerate(self.flights):
             if not flight.gates_known:
                 yield f"{flight.path} does not tell from when on {flight.node} could act: it is taken to act at once"
@@ -289,10 +322,14 @@ class Table:
                 yield f"{flight.path} ends within an input: its process was killed while it wrote, or the file was cut"
             if flight.left_off:
                 yield f"{flight.path} has {flight.left_off:,} more marks, messages and explanations than are shown"
-            if self.clocks.error_max(number) == float("inf"):
+            if self._error_max(number) == float("inf"):
                 yield f"{flight.path}: no messages both ways tell its clock; its wall clock is taken"
             elif self.clocks.contradiction(number) > 1e6:
                 yield (
                     f"{flight.path}: its clock was set, or drifts too fast: messages contradict each other by "
                     f"{self.clocks.contradiction(number) / 1e9:.3f} s"
                 )
+
+
+def _long(span_s: float) -> str:
+    return f"{span_s / 3600:.1f} h" if span_s >= 7200 else f"{span_s:.0f} s"

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+WHEN_MAX: Final = 1000
 SHOWN_S: Final = 0.005  # What is shorter is shown as 0.00 s.
 
 
@@ -30,6 +32,20 @@ class Verdict(Struct, frozen=True, kw_only=True):
     sentence: str
     when: tuple[tuple[float, float, str], ...]  # (begin, end, who)
     lacks: tuple[str, ...] = ()  # Who may have acted beside them, as no recording tells.
+
+    def and_(self, later: "Verdict") -> "Verdict":
+        """Return the verdict about this time and a later one."""
+        together, least = self.together_s + later.together_s, self.at_least_s + later.at_least_s
+        most, lacks = self.at_most_s + later.at_most_s, (*self.lacks, *later.lacks)
+        return replace(
+            later,
+            together_s=together,
+            at_least_s=least,
+            at_most_s=most,
+            sentence="; ".join((_sentence(together, least, most, later.sort), *lacks)),
+            when=(*self.when, *later.when)[:WHEN_MAX],
+            lacks=lacks,
+        )
 
     @property
     def breaks(self) -> bool:
@@ -72,19 +88,21 @@ def judge(
         at_least_s=least,
         at_most_s=max(most, together),
         sentence="; ".join((_sentence(together, least, max(most, together), sort), *lacks)),
-        when=tuple(when[:1000]),
+        when=tuple(when[:WHEN_MAX]),
         lacks=tuple(lacks),
     )
 
 
 def _sentence(together: float, least: float, most: float, sort: str) -> str:
-    said = f"two acted at once for {together:.2f} s"
+    bounded = least + 5e-4 <= most < float("inf")
+    # With bounds it has as many places as they have: rounded to fewer, it could lie outside of them.
+    said = f"two acted at once for {together:.{3 if bounded and together > 0 else 2}f} s"
     if most == float("inf"):
         return f"{said}, by wall clocks: no messages between them tell how wrong that is"
-    if most - least >= 5e-4:
+    if bounded:
         said += f" (between {least:.3f} and {most:.3f} s, by the error of the clocks)"
     if together <= 0 or sort == "weak":
-        return said + ("; this election allows it across a partition" if together >= SHOWN_S else "")
+        return said + ("; this election allows it" if together >= SHOWN_S else "")
     if least > 0:
         return f"{said}: this election promises that it never happens"
     return f"{said}: the clocks do not tell whether that broke the promise"

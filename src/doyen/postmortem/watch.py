@@ -119,6 +119,9 @@ class Watch:
 
     def explain(self, reign: Reign, now: Instant) -> None:
         """Keep why this node names whom it names, from now on."""
+        at = self._convert(now)
+        if self.explained and (self.explained[-1].at, self.explained[-1].election) == (at, reign.name):
+            self.explained.pop()  # Only the last word of an instant counts.
         if len(self.explained) >= EXPLAINED_MAX:
             self.left_off += 1
             return
@@ -127,7 +130,7 @@ class Watch:
         except DoyenError:  # The address of a store is no part of a recording.
             return
         lines = tuple(line for line in found.lines if line[0] not in ("seen", "lease"))
-        self.explained.append(Explained(self._convert(now), reign.name, found.leader, found.sentence, lines))
+        self.explained.append(Explained(at, reign.name, found.leader, found.sentence, lines))
 
     # Acting.
 
@@ -148,6 +151,7 @@ class Watch:
             open_ = None
         if open_ is None and reign.mine is not None:
             open_ = self._open[name] = Stretch(name, kind, term, at, at)
+            self.explain(reign, now)  # Whether it acts is part of that.
         if open_ is not None:
             open_.end = at
             lease = reign.lease_until() if kind == "leads" else None

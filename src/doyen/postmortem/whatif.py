@@ -47,43 +47,48 @@ from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 
 ENDED: Final[Duration] = ms(1000)  # A recording that ends earlier than the last one by this much: its node was killed.
+ALIKE: Final = ("rank",)  # Settings outside of the tables that all members share, and that only change who is chosen.
 
 Change = Callable[[NodeConfig], NodeConfig]
 
 
 def change_of(settings: Sequence[str]) -> Change:
     """Return what changes a configuration as FIELD=VALUE says; a table's field may stand without its table."""
-    options = node_options()
-    given: list[tuple[str, list[Any], str]] = []
+    every = node_options()
+    options = [option for option in every if len(option.path) > 1 or option.name in ALIKE]
+    given: list[tuple[str, str, list[Any]]] = []
     for text in settings:
         name, equals, value = text.partition("=")
         found = [option for option in options if name in (option.name, option.path[-1])]
-        if not equals or not found:
+        if not (equals and name):
+            raise ConfigError(f"--what-if {text}: give FIELD=VALUE, such as listen_timeout=5s")
+        if not found:
             near = nearest(name, [option.name for option in options] + [option.path[-1] for option in options])
-            advice = f"do you mean {near}?" if near and equals else "give FIELD=VALUE, such as listen_timeout=5s"
-            raise ConfigError(f"--what-if {text}: {advice}")
-        given.append((name, found, value))
+            # Who a node is, and which machines it has, is what its recording is about.
+            stays = any(option.name == name for option in every)
+            advice = f"do you mean {near}?" if near and not stays else "give lease=2s, listen_timeout=5s, …"
+            why = "stays as recorded" if stays else "is no setting of an election or a membership"
+            raise ConfigError(f"--what-if {text}: {name} {why}: {advice}")
+        given.append((text, value, found))
 
     def change(config: NodeConfig) -> NodeConfig:
         kinds = [kind for kind in (config.membership_kind(), *config.election_kinds().values()) if kind is not None]
         used = {kind.table.name: kind.table for kind in kinds}
-        for name, options, value in given:
+        changed: dict[str, dict[str, Any]] = {}  # By table; "" is the node itself.
+        for text, value, options in given:
             fits = [option for option in options if len(option.path) == 1 or option.path[0] in used]
             if len(fits) != 1:
-                which = ", ".join(option.name for option in fits)
-                raise ConfigError(
-                    f"--what-if {name}: give its table, one of {which}"
-                    if fits
-                    else f"--what-if {name}: these nodes do not use it, but {', '.join(sorted(used)) or 'no table'}"
-                )
+                which = [option.name for option in fits] or [
+                    f"{name}.{field}" for name, table in used.items() for field in table.config.__struct_fields__
+                ]
+                why = "give its table" if fits else "these nodes do not use it"
+                raise ConfigError(f"--what-if {text}: {why}: one of {', '.join(which) or 'none'}")
             *above, field = fits[0].path
-            read = {field: read_value(fits[0].type, value, f"--what-if {name}", text=True)}
-            if above:
-                table = replace(config.table(used[above[0]]), **read)
-                config = replace(config, tables={**config.tables, above[0]: table})
-            else:
-                config = replace(config, **read)
-        return config
+            read = read_value(fits[0].type, value, f"--what-if {text}", text=True)
+            changed.setdefault(above[0] if above else "", {})[field] = read
+        config = replace(config, **changed.pop("", {}))
+        made = {name: replace(config.table(used[name]), **fields) for name, fields in changed.items()}
+        return replace(config, tables={**config.tables, **made})
 
     return change
 
@@ -97,8 +102,9 @@ def what_if(flights: Sequence[Flight], settings: Sequence[str], title: str = "")
         try:
             difference = Other(flight, change).run()
         except TransportError as error:
-            cause = error.__cause__
-            raise ConfigError(f"--what-if {said}: {cause if isinstance(cause, ConfigError) else error}") from None
+            cause = error.__cause__ if isinstance(error.__cause__, ConfigError) else error
+            ours = str(cause).startswith("--what-if ")
+            raise ConfigError(str(cause) if ours else f"--what-if {said}: {cause}") from None
         if difference is not None:
             found.append((table.at(number, difference.at), number, difference))
     title = title or table.flights[0].group
@@ -106,7 +112,7 @@ def what_if(flights: Sequence[Flight], settings: Sequence[str], title: str = "")
         same = table.incident(f"{title}, what if {said}")
         return replace(same, notes=(f"with {said} nothing that was said would have differed", *same.notes))
     at, number, difference = min(found, key=lambda one: one[0])
-    return _Continued(table, change, at, number).incident(f"{title}, what if {said}", said, difference)
+    return _Continued(table, change, at, number, difference.at).incident(f"{title}, what if {said}", said, difference)
 
 
 class _Simulation(Simulation):
@@ -142,8 +148,10 @@ class _Seat:
 class _Continued:
     """The nodes of recordings, from an instant on in the simulator.  Its time is that of the common clock."""
 
-    def __init__(self, table: Table, change: Change, at: float, number: int) -> None:
+    def __init__(self, table: Table, change: Change, at: float, number: int, own: Instant) -> None:
+        """Go on at that second, which is the instant `own` of the recording whose output differs."""
         self.table, self._change, self._at = table, change, at
+        self._own = [own if n == number else table.own(n, at) for n in range(len(table.flights))]
         self.start: Instant = round(at * 1e9)
         names = list(dict.fromkeys(flight.node for flight in table.flights))
         addresses = {flight.address: NodeId(flight.node) for flight in table.flights if flight.address}
@@ -186,7 +194,7 @@ class _Continued:
         begin, end = (round(table.at(number, at) * 1e9) for at in (flight.begin, flight.end))
         if begin < self.start < end:
             other = Other(flight, self._change)
-            ahead = table.own(number, self._at)
+            ahead = self._own[number]
             other.run(ahead)
             self._lives[flight.node] = flight, other
             node.clock = Clock(ahead - self.start)
@@ -221,7 +229,7 @@ class _Continued:
                 for _ in reader.state():
                     pass
                 for item in reader.inputs():
-                    if self.table.at(number, item.now) >= self._at:
+                    if item.now >= self._own[number]:
                         self._plan_input(number, node, item)
 
     def _plan_input(self, number: int, node: SimNode, item: Input) -> None:
@@ -232,7 +240,7 @@ class _Continued:
                 self.sim.at(when, partial(self._tell, node, fact, channel), f"{node.name} is told {command.name}")
             case Heard(data) if when < self.start + 10 * self.delay + ms(1000):
                 sender, sent = self.table.sender_of(identifier(data))
-                if sender is not None and self.table.at(sender, sent) < self._at:
+                if sender is not None and sent < self._own[sender]:
                     self.sim.at(max(when, self.start), partial(self._hear, node, data), f"to {node.name}, on its way")
 
     def _tell(self, node: SimNode, fact: Any, channel: str) -> None:
@@ -344,7 +352,8 @@ class _Continued:
                 Window(begin=at, end=end, kind="simulated", label=f"simulated, with {said}"),
             ),
         )
-        verdict = after.verdicts[0]
+        recorded = next((election for election in self.table.elections if not election.name), None)
+        verdict = after.verdicts[0] if recorded is None else self.table.verdict(recorded, at).and_(after.verdicts[0])
         return replace(
             before,
             lanes=lanes,

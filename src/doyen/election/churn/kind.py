@@ -146,7 +146,10 @@ class Counted(Account):
         names = [NodeId(name) for name in self.candidates if name not in excluded]
         count = len(self.answered)
         text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
-        return Reasons(text, first(ranks(machine.point.rank, machine.point.tie, names) | excluded))
+        compared = ranks(machine.point.rank, machine.point.tie, names)
+        if next(iter(compared), term.leader) != term.leader:  # Scores have changed since, or came later.
+            return Reasons(f"{text}, as they were then", first(excluded))
+        return Reasons(text, first(compared | excluded))
 
     def tolerance(self, machine: Any) -> str:
         given, point = machine.config.missing_max, machine.point
@@ -162,11 +165,19 @@ class Hashed(Account):
 
 
 def ranks(rank: Rank, tie: Rank | None, names: list[NodeId]) -> dict[str, str]:
-    """Return a score as it was given, or where nobody has one the hash, as its first digits; the best comes first."""
+    """Return the scores as they were given, the best first; where the best ones are equal, the hash that decides, too.
+
+    The hash is shown as its first digits; alone, where nobody has a score.
+    """
     tie = tie or rank
     ordered = sorted((rank(name), tie(name), name) for name in names)
-    scored = any(isinstance(value, float) and value for value, _, _ in ordered)
-    return {name: f"{-value:g}" if scored else f"#{other:016x}"[:9] for value, other, name in ordered}
+    if not any(isinstance(value, float) and value for value, _, _ in ordered):
+        return {name: f"#{other:016x}"[:9] for _, other, name in ordered}
+    equals = {name for value, _, name in ordered if value == ordered[0][0]}
+    return {
+        name: f"{0.0 - value:g}" + (f" #{other:016x}"[:10] if name in equals and len(equals) > 1 else "")
+        for value, other, name in ordered
+    }
 
 
 def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:

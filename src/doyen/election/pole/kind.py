@@ -82,7 +82,7 @@ class Granted(Account):
         if best is None or best[1] != term.leader or not self.candidates:
             return Reasons(f"{term.leader} leads epoch {term.number} by the word of a majority")
         score = "/".join(f"{part:g}" for part in best[0])
-        others = {name: "less, or later" for name in sorted(self.candidates) if name != term.leader}
+        others = {name: "no better, or later" for name in sorted(self.candidates) if name != term.leader}
         return Reasons("best score of those that proposed", first({term.leader: score} | others))
 
 

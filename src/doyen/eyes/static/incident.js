@@ -81,7 +81,7 @@ export function showIncident(incident, options = {}) {
     const row = put(by("clocks"), "tr");
     const error = found.error_s == null ? "not known" : "± " + (found.error_s * 1000).toFixed(3) + " ms";
     for (const text of [found.node, found.path, found.doyen, found.inputs.toLocaleString("en"), seconds(found.begin), seconds(found.end),
-      error, (found.wall_off_s >= 0 ? "+" : "") + found.wall_off_s.toFixed(3) + " s"]) put(row, "td", text);
+      error, (found.wall_off_s >= 0 ? "+" : "") + found.wall_off_s.toFixed(3) + " s"]) put(row, "td", text).title = text;
   }
   by("recordings").hidden = !incident.clocks.length;
   by("beside").hidden = !incident.notes.length;

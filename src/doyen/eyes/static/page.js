@@ -176,7 +176,7 @@ async function showViews() {
   const gone = silent.length ? ` Cannot be asked now: ${there.join("; ")}${maybe}.` : "";
   put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
 }
-const isStale = row => row.age_s == null || row.age_s > STALE_S;
+const isStale = row => row.age_s == null || row.age_s > STALE_S || row.gone;
 function heading(name, row) {
   if (!row || row.age_s == null) return row?.silent ? "no answer" : "asked";
   return isStale(row) ? `${row.leader === name ? "itself" : row.leader ?? "nobody"}, ${ago(row.age_s)} ago` : row.leader === name ? "itself" : row.leader ?? "nobody";
@@ -229,7 +229,7 @@ function drawMatrix(names, table) {
   table.forEach((row, i) => {
     const line = body.rows[i];
     line.className = row.stale ? "stale" : "";
-    put(line.cells[1], row.heading);
+    put(line.cells[1], row.heading); line.cells[1].title = row.heading;
     row.cells.forEach(([text, tone, why], j) => {
       const button = line.cells[j + 2].firstChild;
       put(button, many ? SHORT[tone] : text, tone);

@@ -17,7 +17,7 @@ from doyen.node.layers import read_toml
 from doyen.node.rebuilt import config_from
 from doyen_papers.analysis.measured import Interval, Measured, measured
 from doyen_papers.cli.settings_file import changed, difference, write
-from doyen_papers.studies.advised import STEPS, Option, Promised, Stack, changes, stack_of
+from doyen_papers.studies.advised import STEPS, Option, Promised, Stack, changes, no_better, stack_of
 
 WINDOW_MIN_S: Final = 5.0
 TICK_S: Final = 0.25
@@ -43,37 +43,42 @@ def advise_measured(
     text = _readable(apply)
     path = find_node(group, name)
     first = _tallies(path)
+    _check_others(first)
     with progress("measuring", max(1, round(to_seconds(window) / TICK_S))) as show:
         until = time.monotonic() + to_seconds(window)
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(TICK_S, left))
             show(1)
     last = _tallies(path)
+    _check_others(last)
     found = measured(first, last)
-    if len(found.members) < 2:
-        raise LocalProtocolError(f"{found.node} is alone in {last['group']}: start another member first")
     stack = stack_of(config_from(last["config"]), last["kind"], found, simulate)
     options = _options(stack, detection, per_year, every=plot is not None)
     chosen = _chosen(options, per_year)
     today = stack.option(stack.now)
     promises = {"today": stack.promised(today), "advised": stack.promised(chosen)}
+    kept = no_better(promises["today"], promises["advised"], per_year, detection)
+    if kept:
+        chosen, promises["advised"] = today, promises["today"]
     differing = changes(stack.config, chosen.config, stack.table)
-    notes = _notes(stack, chosen, per_year)
-    after = None
-    if apply is not None:
+    notes = _notes(stack, chosen, per_year, kept=kept)
+    after = text
+    if apply is not None and differing:
         after = changed(text, stack.table, {field: new for field, (_, new) in differing.items()}, apply)
     if plot is not None:
         plot.write_text(_picture(last["group"], stack, options, today, chosen), encoding="utf-8")
     if as_json:
         told = {"measured": found, "table": stack.table, "changes": differing, **promises, "notes": notes}
-        print_json(told | {"applied": None if apply is None else str(apply)})
+        print_json(told | {"applied": str(apply) if differing and apply is not None else None})
     else:
         _print(last["group"], found, stack, differing, promises, notes)
-        if after is not None and apply is not None:
+        if apply is not None and differing:
             click.echo(difference(text, after, apply) or f"{apply} has these timers already")
+        elif apply is not None:
+            click.echo("nothing was written: today's timers stay")
         elif differing:
             click.echo("nothing was written: --apply FILE writes the timers into a node's TOML file")
-    if after is not None and apply is not None and after != text:
+    if apply is not None and after != text:
         write(apply, after)
 
 
@@ -86,6 +91,17 @@ def _tallies(path: Path) -> Any:
         raise LocalProtocolError(
             f"{path.stem} runs a version of doyen that counts nothing: start it again with this one"
         ) from None
+
+
+def _check_others(told: dict[str, Any]) -> None:
+    """Refuse to measure where there is no network between members."""
+    if len(told["names"]) < 2:
+        raise LocalProtocolError(
+            f"{told['node']} is alone in {told['group']}, so there is no network to measure: start another member first"
+        )
+    if not told["others"]:
+        silent = ", ".join(name for name in told["names"] if name != told["node"])
+        raise LocalProtocolError(f"{told['node']} gets no answer from {silent}: start them, then measure")
 
 
 def _readable(apply: Path | None) -> str:
@@ -128,15 +144,18 @@ def _chosen(options: list[Option], per_year: float) -> Option:
     return min(options, key=lambda option: option.departures_per_year.estimate)
 
 
-def _notes(stack: Stack, chosen: Option, per_year: float) -> list[str]:
+def _notes(stack: Stack, chosen: Option, per_year: float, *, kept: bool) -> list[str]:
     found, notes = stack.found, []
+    if kept:
+        notes.append("today's timers stay: by these figures, none that were tried are better")
     missing = sorted(set(found.members) - set(found.heard))
     if missing:
         notes.append(f"{', '.join(missing)} did not answer, so what it sees is not in these figures")
     if chosen.departures_per_year.high > per_year:
         notes.append(
             f"at most {per_year:g} false departures a year cannot be promised with 95 % confidence: "
-            "measure for longer, allow a slower detection, or mend the network"
+            f"measure for longer, simulate more than {stack.simulate} takeovers (--simulate), allow a slower "
+            "detection, or mend the network"
         )
     drift_max = getattr(stack.now, "drift_max", None)
     for drift in found.drifts:
@@ -222,6 +241,8 @@ def _picture(group: str, stack: Stack, options: list[Option], today: Option, cho
     )
     for title, end in (("as measured", "estimate"), ("at the upper end of its confidence", "high")):
         picture.line(title, sorted((o.bound_s, getattr(o.departures_per_year, end)) for o in options))
-    picture.point("today", today.bound_s, today.departures_per_year.estimate)
-    picture.point("advised", chosen.bound_s, chosen.departures_per_year.estimate)
+    # At the upper end, which the wish is held against; as measured there may be none at all.
+    picture.point("today" if chosen is not today else "today, kept", today.bound_s, today.departures_per_year.high)
+    if chosen is not today:
+        picture.point("advised", chosen.bound_s, chosen.departures_per_year.high)
     return picture.svg()

@@ -239,6 +239,18 @@ def stack_of(config: NodeConfig, kind: str | None, found: Measured, simulate: in
     raise ConfigError(f"there is no advice for {runs}: only for gossip over swim, fast and quorum; see doyen presets")
 
 
+def no_better(today: Promised, advised: Promised, per_year: float, detection: Duration | None) -> bool:
+    """Return whether today's timers keep the wishes as well as the advised ones, which bring nothing else."""
+    if detection is not None and today.bound_s > to_seconds(detection):
+        return False
+    before, after = (max(per_year, promised.departures_per_year.high) for promised in (today, advised))
+    if before != after:
+        return after > before
+    if detection is not None:  # Both are soon enough, so it is about traffic.
+        return advised.bytes_per_s >= today.bytes_per_s
+    return advised.detection_most_s.high >= today.detection_most_s.high
+
+
 def changes(before: NodeConfig, after: NodeConfig, table: str) -> dict[str, tuple[str, str]]:
     """Return the fields of the table that differ, as text: before and after."""
     old, new = asdict(before.tables[table]), asdict(after.tables[table])
