@@ -15,7 +15,7 @@ import pytest
 from doyen.core.clock import ms
 from doyen_lab.proving import beater
 from doyen_lab.proving.history import Record
-from doyen_lab.proving.singleton import HOSTS, LEASE, Beats, judge_commands, prove_singleton
+from doyen_lab.proving.singleton import HOSTS, LEASE, Beats, judge_commands, nothing_ran, prove_singleton
 
 
 def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Beats:
@@ -108,6 +108,15 @@ def test_the_beater_sees_another_that_lives_and_not_one_that_ended(tmp_path: Pat
         end_beaters()
         for process in started:
             process.wait()
+
+
+def test_where_nothing_ran_the_complaint_says_how_slow_the_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.05))
+    text, _, took = nothing_ran(16, "n3: guard and shadow killed", tmp_path).partition(" (a record is written here in ")
+    assert text == "no command ran 16 s after n3: guard and shadow killed"
+    assert float(took.removesuffix(" s)")) >= 0.1  # The file, and its directory.
 
 
 MUTANTS = Path(__file__).with_name("mutants.py")

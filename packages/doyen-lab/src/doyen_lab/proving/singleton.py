@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from doyen.core.clock import Instant
+from doyen.net.storage import write_time_s
 from doyen.testing.processes import Process, Processes
 from doyen_lab.proving import beater
 from doyen_lab.proving.combination import COMBINATIONS, GROUP, PORT
@@ -199,7 +200,7 @@ async def prove_singleton(
                 successor = await runners.next_command(current.begun_at, bound_s)
                 undo()
                 if successor is None:
-                    violations.append(f"no command ran {bound_s:.0f} s after {current.label}: {fault}")
+                    violations.append(nothing_ran(bound_s, f"{current.label}: {fault}", folder))
                     break
                 if successor.begun_at > at:  # Otherwise it hit one that had just lost its lease.
                     faults[fault] += 1
@@ -244,6 +245,11 @@ async def prove_singleton(
         postmortem_s=seen_s,
         histories=kept(folder, keep or bool(violations)),
     )
+
+
+def nothing_ran(after_s: float, fault: str, folder: Path) -> str:
+    """Return the complaint, and how slow the disk is just then: where a flush takes 4 s, an election takes as long."""
+    return f"no command ran {after_s:.0f} s after {fault} (a record is written here in {write_time_s(folder):.2f} s)"
 
 
 def is_wanted(kills: int, faults: Counter[str], only: Sequence[str]) -> bool:

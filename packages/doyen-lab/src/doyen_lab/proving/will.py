@@ -22,7 +22,7 @@ from doyen_lab.proving import beater
 from doyen_lab.proving.evidence import hosts_of
 from doyen_lab.proving.judge import LENIENCY_MAX, STEPS
 from doyen_lab.proving.runner import Result, kept
-from doyen_lab.proving.singleton import POLL_S, Beats, Runners, judge_commands, parent_of
+from doyen_lab.proving.singleton import POLL_S, Beats, Runners, judge_commands, nothing_ran, parent_of
 from doyen_lab.switch import Switch
 
 WILL: Final = "will"
@@ -86,7 +86,8 @@ async def prove_will(
                         continue
                     successor = await next_without_restarts(runners, current)
                     if successor is None:
-                        violations.append(f"no command ran {PATIENCE_S:.0f} s after {current.label}: {order} killed")
+                        fault = f"{current.label}: {', '.join(order)} killed"
+                        violations.append(nothing_ran(PATIENCE_S, fault, folder))
                         break
                     late.append((await control.p99_and_worst())[0])
                     faults[sort] += 1
