@@ -184,9 +184,13 @@ class Option(Struct, frozen=True):
         return choices(self.type)
 
 
-@cache
 def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> tuple[Option, ...]:
     """Every leaf, in order; tables within tables are walked, free ones left out."""
+    return _options(kind, prefix)
+
+
+@cache
+def _options(kind: type[Struct], prefix: tuple[str, ...]) -> tuple[Option, ...]:
     found: list[Option] = []
     hints, docs = field_types(kind), field_docs(kind)
     for field in msgspec.structs.fields(kind):

@@ -70,8 +70,10 @@ class Checker:
                 nodes = (nodes + nodes)[turn : turn + LOOK_MAX]
             for node in nodes:
                 if node.host is not None:
-                    self.looked += 1
-                    look(node, self.world.machine(node))
+                    machine = self.world.machine(node)
+                    if isinstance(machine, Announce):  # Suppression alone has other machines.
+                        self.looked += 1
+                        look(node, machine)
 
         self.sim.checks.append(check)
 
