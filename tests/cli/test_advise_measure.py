@@ -152,7 +152,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"group": "orders", "kind": "le-s", "config": msgspec.json.decode(msgspec.json.encode(config))}
     told |= {"node": "ant", "names": ["ant", "bee", "cat"], "others": {"bee": {}, "cat": {}}}
     monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
-    monkeypatch.setattr(measure, "_tallies", lambda path: told)
+    monkeypatch.setattr(measure, "ask", lambda path, do, **more: told)
     monkeypatch.setattr(measure, "measured", lambda first, last: found)
     monkeypatch.setattr(measure.time, "sleep", lambda s: None)
     clock = iter(range(0, 10**6, 10))
@@ -207,7 +207,7 @@ def test_where_nobody_else_answers_nothing_is_waited_for(
 ) -> None:
     told = {"node": "ant", "group": "orders", "names": names, "others": {}}
     monkeypatch.setattr(measure, "find_node", lambda group, name: Path("ant"))
-    monkeypatch.setattr(measure, "_tallies", lambda path: told)
+    monkeypatch.setattr(measure, "ask", lambda path, do, **more: told)
     monkeypatch.setattr(measure.time, "sleep", lambda s: pytest.fail("it measured"))
     with pytest.raises(SystemExit) as end:
         main(["advise", "--measure", "60s"])
