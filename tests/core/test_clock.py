@@ -27,7 +27,7 @@ def test_a_duration_is_printed_as_a_person_would_write_it(text: str) -> None:
     assert format_duration(parse_duration(text)) == text
 
 
-@pytest.mark.parametrize("text", ["soon", "", "5 parsecs", "-1s", "1e400s", "999999999999h"])
+@pytest.mark.parametrize("text", ["soon", "", "5 parsecs", "-1s", "1e400s", "999999999999h", f"{FOREVER}ns"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="duration"):
         parse_duration(text)

@@ -39,6 +39,7 @@ from doyen.membership.ring.messages import (
     RecoveryStarts,
     Released,
     Requested,
+    RosterWanted,
     Said,
     SessionAdvances,
     Suspected,
@@ -50,7 +51,7 @@ from doyen.membership.ring.messages import (
 )
 from doyen.membership.ring.neighbourhood import founding
 from doyen.membership.ring.pair import Electorate, Pair, Stage
-from doyen.membership.ring.spread import Spread
+from doyen.membership.ring.spread import PART_MAX, Spread
 from doyen.testing import RecordingOut
 from doyen_papers.studies.central import CentralArbitrator, CentralMemory
 
@@ -425,6 +426,20 @@ def test_lines_that_a_neighbour_has_not_read_ride_again_and_those_that_it_has_re
     said = spread.for_pair(pair)
     assert said is not None and [line.seat for line in said.news] == [T] and said.first == 2
     assert spread.read(pair, Said((), 0, 99)) == () and spread.for_pair(pair) is None  # No more than there are.
+
+
+def test_a_newcomer_learns_the_whole_list_in_pieces_and_who_is_gone_with_the_first() -> None:
+    seats = [Seat(point, NodeId(f"n{point}"), 1) for point in range(3 * PART_MAX)]
+    spread, learned = Spread(Roster(seats), is_whole=True), Spread(Roster((P,)), is_whole=False)
+    spread.roster.remove(seats.pop(), left=False)
+    after, pieces = -1, list[tuple[object, bool]]()
+    while not pieces or pieces[-1][1]:
+        piece = spread.part(RosterWanted(1, 1, after), P)
+        learned.learn_list(piece.seats, piece.gone, P.name, whole=not piece.more)
+        pieces.append((piece.gone, piece.more))
+        after = piece.seats[-1].point
+    assert [gone for gone, _ in pieces] == [((f"n{3 * PART_MAX - 1}", 1),), (), ()]
+    assert learned.is_whole and {*seats} <= {*learned.roster}
 
 
 def test_lines_that_came_before_are_not_read_twice() -> None:

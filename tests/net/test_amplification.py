@@ -13,6 +13,7 @@ from strangers import WAYS, Besieged
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.errors import RemoteProtocolError
 from doyen.net.address_book import AddressBook
+from doyen.net.credit import room as room_of
 from doyen.net.echoes import AGAIN_BYTES, DEAF_AFTER, ECHOED_FOR_S, ECHOED_MAX, NAMED_EVERY_S, YOUNG_S, Echoes
 from doyen.net.handshake import ASKING_BYTES, MARK, NONE, TOKEN_S
 from doyen.net.keys import new_key, write_keys
@@ -243,6 +244,13 @@ def test_two_nodes_hear_each_other_after_one_exchange_and_what_was_dropped_is_sa
     assert not a.hears(echo, B)
     assert a.told() == [(DATA, B)]
     assert b.hears(DATA, A) and b.echoes.lets_out(A) and a.hears(DATA, B)
+
+
+def test_a_payment_is_credit_and_no_message() -> None:
+    node = Node()
+    prove(node, A)
+    before = node.hears(DATA, A), node.hears(room_of(50, 30), A)
+    assert before == (True, False) and node.refused == ["unproven"]
 
 
 def test_what_is_for_an_address_that_has_not_echoed_waits_for_its_echo() -> None:

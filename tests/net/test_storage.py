@@ -73,6 +73,18 @@ def test_a_process_whose_directory_was_replaced_promises_nothing_in_the_new_one(
     promise(second, 8)
 
 
+def test_a_running_process_says_which_of_its_files_are_lost(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    promise(storage, 7)
+    assert storage.lost() == ""
+    (tmp_path / "ant" / "election.state").unlink()
+    assert storage.lost().endswith("ant lacks election.state")
+    (tmp_path / "ant").rename(tmp_path / "aside")
+    assert "is gone while it runs" in storage.lost()
+    (tmp_path / "ant").mkdir()
+    assert "was replaced while it runs" in storage.lost()
+
+
 @pytest.mark.parametrize("promised", [False, True])
 def test_a_missing_identity_is_a_lost_one(tmp_path: Path, promised: bool) -> None:
     storage = life(tmp_path / "ant")

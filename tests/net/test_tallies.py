@@ -11,7 +11,7 @@ from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
 from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, Ping
-from doyen.net.tallies import BOUNDS, BUCKETS, QUESTIONS_MAX, Histogram, Snapshot, Spread, Tallies
+from doyen.net.tallies import BOUNDS, BUCKETS, QUESTIONS_MAX, SENDERS_MAX, Histogram, Snapshot, Spread, Tallies
 from doyen.node.measured import CHANNEL, Told
 
 ANT, BEE = NodeId("ant"), NodeId("bee")
@@ -70,6 +70,16 @@ def test_announcements_that_are_missing_are_counted_and_those_outside_their_turn
     for at in (0, 1.01, 1.99, 2.3, 3.0, 6.0, 6.98, 100.0):  # 4 and 5 are lost; at 100 the leader had been away.
         tallies.on_heard("e", ANT, Announcement(1, 1.0), seconds(at))
     assert (tallies.came, tallies.missing) == (5, 2)
+
+
+def test_as_many_senders_as_there_is_room_for_are_all_remembered_and_no_more() -> None:
+    for senders in (SENDERS_MAX, SENDERS_MAX + 1):
+        tallies = Tallies()
+        tallies.watch("e", Announcements())
+        for at in range(3):
+            for number in range(senders):
+                tallies.on_heard("e", NodeId(f"n{number}"), Announcement(1, 1.0), seconds(at))
+        assert (tallies.came == 2 * SENDERS_MAX) == (senders == SENDERS_MAX)
 
 
 def test_an_answer_fits_a_datagram_whatever_was_counted() -> None:

@@ -7,7 +7,7 @@ import pytest
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.score.oracles import Oracle, Part
-from doyen.score.pingpong import Ping, Pong
+from doyen.score.pingpong import RATE_MAX, Ping, Pong
 from doyen.score.probes import (
     Rating,
     Unmeasured,
@@ -143,7 +143,7 @@ def test_a_range_that_no_number_measures_is_refused() -> None:
 @pytest.mark.parametrize("kind", [Ping, Pong])
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf"), 1e13])
 def test_a_wild_rate_is_no_message(kind: type, rate: float) -> None:
-    assert kind(1, 3.0)
+    assert kind(1, 0.0) and kind(1, 3.0) and kind(1, RATE_MAX)
     with pytest.raises(ValueError, match="rate"):
         kind(1, rate)
 
