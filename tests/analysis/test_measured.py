@@ -63,6 +63,8 @@ def test_without_answers_announcements_show_the_loss_and_too_few_show_nothing() 
     assert not found.by_answers and found.loss == proportion(10, 100)
     with pytest.raises(ConfigError, match="too short: 19 messages"):
         measured(first, first | {"own": told(snapshot(60, came=19))})
+    with pytest.raises(ConfigError, match="ant hears nothing of bee: start them, then measure"):
+        measured(first, first | {"own": told(snapshot(60)), "names": ["ant", "bee"]})
 
 
 def test_wilsons_interval_is_the_published_one() -> None:

@@ -104,6 +104,9 @@ def measured(first: dict[str, Any], last: dict[str, Any], z: float = LEVEL_Z) ->
     came, missing = sum(d.came for d in gone), sum(d.missing for d in gone)
     by_answers = answered + unanswered > 0
     trials = answered + unanswered if by_answers else came + missing
+    if trials == 0:
+        silent = ", ".join(name for name in last["names"] if name != last["node"])
+        raise ConfigError(f"{last['node']} hears nothing of {silent}: start them, then measure")
     if trials < TRIALS_MIN:
         raise ConfigError(
             f"--measure {seconds:.3g}s is too short: {trials} messages show losses, and {TRIALS_MIN} are the least"
