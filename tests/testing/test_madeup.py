@@ -382,3 +382,21 @@ def test_programs_are_asked_for_before_time_passes() -> None:
         cluster.node("n0")
     with pytest.raises(LocalProtocolError, match="there is no node 'x'"):
         Cluster(2).node("x")
+
+
+def test_a_socket_may_be_closed_after_its_world_has_ended() -> None:
+    """A coroutine that waited then is unwound whenever Python collects it, and closes what it had opened."""
+    kept: list[asyncio.DatagramTransport] = []
+
+    async def opens(node: doyen.Node) -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("0.0.0.0", 0))
+        kept.append(transport)
+        await asyncio.sleep(3600)
+
+    with Cluster(2, seed=1, program=opens) as cluster:
+        cluster.run_for(1)
+    assert kept
+    for transport in kept:
+        transport.close()
+        assert transport.is_closing()

@@ -247,6 +247,7 @@ class Endpoint(asyncio.DatagramTransport):
         if not self._closed:
             self._closed = True
             self.wires.endpoints.pop((self.node.index, self.port), None)
-            self.loop.call_soon(self._protocol.connection_lost, None)
+            if not self.loop.is_closed():  # Else its process is unwound after the world has ended.
+                self.loop.call_soon(self._protocol.connection_lost, None)
 
     abort = close
