@@ -118,7 +118,7 @@ def test_top_shows_the_leader_scrolls_and_asks_before_it_resigns() -> None:
                     while not shows(part, words):
                         await pilot.pause(0.05)
 
-                await until("now", f"web · {leader.name} leads since")
+                await until("now", f"web · {leader.name} has led for")
                 await until("now", "promised: one leader per connected region")
                 await until("lanes", "█")
                 await until("matrix", f"All that answer agree: {leader.name} leads.")

@@ -29,7 +29,7 @@ AGREE = "() => document.getElementById('sides').textContent.startsWith('All that
 # When another leader than that one was first shown, by this machine's clock, and the sentences that were shown then.
 WATCH = """(old) => { window.shown = null; const look = () => {
   const who = document.getElementById('who').textContent;
-  if (window.shown || who.startsWith(old) || !/ leads since/.test(who)) return;
+  if (window.shown || who.startsWith(old) || !/ has led for/.test(who)) return;
   const change = document.querySelector('#changes .elected span')?.textContent ?? '';
   if (!change.startsWith(who.split(' ')[0])) return;
   window.shown = {at: Date.now() / 1000, who, why: document.getElementById('sentence').textContent, change};

@@ -133,11 +133,11 @@ class Top(App[None]):
             lines.append([(f"{now['group']} · nobody leads", "bad"), (f" · as {now['node']} sees it", "faint")])
         else:
             lasts = _ago(now["at"] - now["since"])
-            words = "is named leader" if now["waits_for"] else "leads"
+            words = "has been named leader" if now["waits_for"] else "has led"
             tone = "care" if now["waits_for"] else "good"
             lines.append(
                 [
-                    (f"{now['group']} · {leader} {words} since {lasts} · term {now['term']}", tone),
+                    (f"{now['group']} · {leader} {words} for {lasts} · term {now['term']}", tone),
                     (f" · as {now['node']} sees it", "faint"),
                 ]
             )

@@ -96,7 +96,7 @@ function tick() {
     return;
   }
   const lasts = since ? ago(Math.max(0, here + since.skew - since.at)) : "";
-  const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${told.waits_for ? "is named leader" : "leads"} since ${lasts} · term ${told.term}`;
+  const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${told.waits_for ? "has been named leader" : "has led"} for ${lasts} · term ${told.term}`;
   put(id("who"), who, told.leader == null ? "bad" : told.waits_for ? "care" : "good");
   const row = rows.find(r => r.name === told.leader), mine = leaseUntil !== null, left = mine ? leaseUntil - here : row?.lease_left_s ?? null;
   id("lease").hidden = left === null || leaseWhole == null;
@@ -191,8 +191,8 @@ function cell(name, other, row, seen, usual, stale) {
   const weak = seen.health < 1 ? `; its health is ${Math.round(seen.health * 100)} %, for it was suspected before` : "";
   const accusers = seen.by?.length ? `, accused by ${seen.by.join(", ")}` : "";
   const why = {
-    alive: `${name} holds ${other} to be alive since ${ago(seen.since_s)}${trip ? `, round trip ${trip}${slow ? `: slow, the median is ${(usual * 1000).toFixed(1)} ms` : ""}` : ", and does not ping it itself"}${weak}`,
-    suspected: `${name} suspects ${other} since ${ago(seen.since_s)}${accusers}: it did not answer, and may still refute`,
+    alive: `${name} has held ${other} alive for ${ago(seen.since_s)}${trip ? `, round trip ${trip}${slow ? `: slow, the median is ${(usual * 1000).toFixed(1)} ms` : ""}` : ", and does not ping it itself"}${weak}`,
+    suspected: `${name} has suspected ${other} for ${ago(seen.since_s)}${accusers}: it did not answer, and may still refute`,
     failed: `${name} holds ${other} to have failed, ${ago(seen.since_s)} ago: it did not answer, and did not refute`,
     left: `${name} knows that ${other} left on its own word, ${ago(seen.since_s)} ago`,
     unknown: `${name} knows ${other} by configuration alone: nothing tells whether it is up`,
