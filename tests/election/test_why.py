@@ -70,7 +70,7 @@ def test_scores_that_came_after_the_choice_are_no_reason_for_it() -> None:
     account.note(AttemptBegan(ElectionId(1, A, 1), 1))
     account.note(ResponseCounted(B, excluded=(), candidates=(A, B), leaders=()))
     told = account.reasons(churn(A), Term(1, B))  # By now the score of a is greater.
-    assert str(told) == "best rank of the candidates of 1 answer, as they were then"
+    assert str(told) == "best rank of the candidates of 1 answer, as they were then (b best, a no better)"
 
 
 def held(initiator: NodeId, number: int = 1, final: bool = True) -> LeaderHeld:

@@ -148,7 +148,9 @@ class Counted(Account):
         text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
         compared = ranks(machine.point.rank, machine.point.tie, names)
         if next(iter(compared), term.leader) != term.leader:  # Scores have changed since, or came later.
-            return Reasons(f"{text}, as they were then", first(excluded))
+            text += ", as they were then"
+            others = [name for name in compared if name != term.leader]
+            compared = {str(term.leader): "best"} | dict.fromkeys(others, "no better")
         return Reasons(text, first(compared | excluded))
 
     def tolerance(self, machine: Any) -> str:
