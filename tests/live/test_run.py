@@ -429,7 +429,7 @@ def test_a_command_hears_a_sigterm_that_comes_before_its_first_instruction() -> 
         "orders, order = os.pipe()\nread, words = os.pipe()\n"
         "for number in guard.IGNORED:\n    guard.signal.signal(number, guard.signal.SIG_IGN)\n"
         "guard.prctl = slow\nos.write(order, b'')\n"
-        "watched = guard.Guard(orders, words, guard.FOREVER, 20 * 10**9, 0, 0)\n"
+        "watched = guard.Guard(guard.Shared(), orders, words, guard.FOREVER, 20 * 10**9, 0, 0)\n"
         "start = watched.start\n"
         "def started(command):\n    pid = start(command)\n    os.write(order, b'stop\\n')\n    return pid\n"
         "watched.start = started\nprint(watched.run(['sleep', '15']))\n"
@@ -443,7 +443,7 @@ def test_a_command_that_makes_its_group_while_it_is_signalled_hears_it() -> None
     """Before that there is no group to signal, and after it the command is no longer looked for outside of it."""
     script = (
         "import os, signal, sys, time\nfrom doyen.runner import guard\n"
-        "watched = guard.Guard(*os.pipe(), guard.FOREVER, 20 * 10**9, 0, 0)\n"
+        "watched = guard.Guard(guard.Shared(), *os.pipe(), guard.FOREVER, 20 * 10**9, 0, 0)\n"
         "watched.pid = os.fork()\n"
         "if not watched.pid:\n    time.sleep(0.3)\n    os.setsid()\n    time.sleep(10)\n    os._exit(0)\n"
         "found = guard.descendants\n"

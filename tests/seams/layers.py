@@ -65,7 +65,7 @@ LAYERS = {
     ),
     "doyen.runner": Layer(
         "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
-        "asyncio ctypes logging fcntl msgspec os pathlib select signal socket subprocess sys time urllib",
+        "asyncio ctypes logging fcntl mmap msgspec os pathlib select signal socket subprocess sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),

@@ -7,6 +7,7 @@ import click
 from doyen.cli.output import json_flag, print_json
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
+from doyen.net.recording.reader import segments
 from doyen.postmortem.gather import postmortem
 from doyen.postmortem.picture import Incident
 
@@ -26,7 +27,8 @@ CHANGES_SHOWN = 20
 )
 @json_flag
 def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:
-    if output is not None and output.exists() and any(output.samefile(file) for file in files if file.exists()):
+    parts = [part for file in files for part in segments(file) if part.exists()]
+    if output is not None and output.exists() and any(map(output.samefile, parts)):
         raise ConfigError(f"--output {output} is one of the recordings: give another name, such as incident.html")
     found = postmortem(files, title, what_if)
     write(found, output, "--output")

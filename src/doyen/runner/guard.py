@@ -11,7 +11,8 @@ then SIGKILL,
     when the runner is gone (its end of the pipe closes, also by SIGKILL),
     when the lease is about to end and was not renewed: SIGTERM `notice` before, SIGKILL `margin` before its end.
 If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the guard's parent, its shadow,
-which waits for nothing else, the rest: also where the runner is paused, or gone as well (decision 93).
+the rest: also where the runner is paused, or gone as well (decision 93).  The shadow kills a guard that is stopped
+while the last lease ends that it has heard of.
 
 Runner, shadow and guard adopt orphans (PR_SET_CHILD_SUBREAPER), so what leaves the command's process group or session
 is theirs all the same, and nothing has ended before nothing is left (decision 95).
@@ -23,6 +24,7 @@ Nothing but the standard library, and little of it: it must start fast and weigh
 """
 
 import ctypes
+import mmap
 import os
 import select
 import signal
@@ -34,6 +36,8 @@ from types import ModuleType
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FOREVER = 1 << 62
 AGAIN = 20_000_000  # Nanoseconds after which what was killed and still lives is killed again.
+STOPPED_AFTER = 25_000_000  # A guard that does nothing in this time while its lease ends is stopped: see AGAIN.
+LOOK_EVERY = 500_000_000  # The shadow looks at its guard as often as this.
 ASLEEP_MAX = 100_000_000  # No longer: `select` does not count the time that the machine itself was asleep.
 
 
@@ -82,11 +86,26 @@ def end_descendants() -> None:
         time.sleep(0.002)
 
 
+class Shared:
+    """What the guard lets its shadow know: the lease's end, and when it last looked at it."""
+
+    def __init__(self) -> None:
+        self._held = mmap.mmap(-1, 16)  # Shared by what is forked.
+
+    def put(self, until: int) -> None:
+        self._held[:16] = until.to_bytes(8, "little") + now().to_bytes(8, "little")
+
+    def get(self) -> tuple[int, int]:
+        return int.from_bytes(self._held[:8], "little"), int.from_bytes(self._held[8:16], "little")
+
+
 class Guard:
     """Ends its child, the command, in time.  Times are CLOCK_BOOTTIME in nanoseconds, the runner's own clock."""
 
-    def __init__(self, orders: int, words: int, until: int, grace: int, notice: int, margin: int) -> None:
-        self.orders, self.words = orders, words
+    def __init__(
+        self, shared: Shared, orders: int, words: int, until: int, grace: int, notice: int, margin: int
+    ) -> None:
+        self.shared, self.orders, self.words = shared, orders, words
         self.until, self.grace, self.notice, self.margin = until, grace, notice, margin
         self.pid = 0
         self.code: int | None = None  # The command's own, once it has ended.
@@ -176,6 +195,7 @@ class Guard:
         return self.until - self.notice
 
     def watch_deadlines(self) -> None:
+        self.shared.put(self.until)
         time_now = now()
         if time_now >= self.stop_at or time_now >= self.until - self.margin:
             without_notice = self.stop_at == FOREVER  # All of this was stopped until now, as with its machine.
@@ -216,6 +236,24 @@ class Guard:
             self.runner_gone = True
 
 
+def outlived(guard: int, shared: Shared, margin: int) -> int:
+    """Return how the guard ended; kill it if it is stopped while its lease ends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    seen = 0  # When the guard last looked at a lease that was about to end.
+    while True:
+        ended, status = os.waitpid(guard, os.WNOHANG)
+        if ended:
+            return status
+        until, looked = shared.get()
+        wait = min(until - margin * 3 // 4 - now(), LOOK_EVERY)
+        if wait <= 0:
+            if looked == seen:
+                os.kill(guard, signal.SIGKILL)
+            # After a sleep of the machine all of this is late, and the guard has yet to wake up.
+            seen, wait = looked, STOPPED_AFTER if now() < until else 10 * STOPPED_AFTER
+        signal.sigtimedwait({signal.SIGCHLD}, wait / 1e9)
+
+
 NUMBERS = 8  # Of arguments before the command: six for the guard, and the will's file and the runner's pidfd, or -1.
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)  # Orders come by the pipe.
 
@@ -226,6 +264,8 @@ def main(numbers: list[int], command: list[str]) -> int:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
+    shared, until, margin = Shared(), numbers[2], numbers[5]
+    shared.put(until)
     guard = os.fork()
     if not guard:
         for end in (will_file, runner):
@@ -233,11 +273,11 @@ def main(numbers: list[int], command: list[str]) -> int:
                 os.close(end)
         os.setsid()
         adopt_orphans()
-        os._exit(Guard(*numbers).run(command))  # At once: the shadow waits for it.
+        os._exit(Guard(shared, *numbers).run(command))  # At once: the shadow waits for it.
     orders, words = numbers[:2]
     os.close(orders)
     will = load_will() if will_file >= 0 else None  # Now: by then the package may be another version's.
-    code = code_of(os.waitpid(guard, 0)[1])
+    code = code_of(outlived(guard, shared, margin) if until < FOREVER else os.waitpid(guard, 0)[1])
     end_descendants()
     with suppress(OSError):
         os.write(words, b"gone\n")
