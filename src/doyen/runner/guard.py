@@ -87,7 +87,7 @@ def end_descendants() -> None:
 
 
 class Shared:
-    """What the guard lets its shadow know: the lease's end, and when it last looked at it."""
+    """Holds the lease's end as the guard knows it, and when the guard last looked at it, for the shadow to see."""
 
     def __init__(self) -> None:
         self._held = mmap.mmap(-1, 16)  # Shared by what is forked.
