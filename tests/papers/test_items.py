@@ -175,6 +175,21 @@ def test_the_saving_beside_zookeeper_is_that_of_the_stable_state(papers: dict[st
     assert memory["drop .05: peak of the warm-up, above the stable state"].verdict == "miss"
 
 
+def test_what_ours_takes_is_told_where_the_other_system_did_not_settle(papers: dict[str, Paper]) -> None:
+    why = "zookeeper: not settled within 90 s: 16 name nobody"
+    found = of_minutes(replace(BESIDE, unsettled={"zookeeper": why}))
+    assert found.why == why
+    assert found.of["doyen: kbit"] == of_minutes(BESIDE).of["doyen: kbit"]
+    assert found.of["doyen: early peak"] is not None and found.of["doyen: hop kbit"] is not None
+    assert all(figure is None for name, figure in found.of.items() if name.startswith("zookeeper"))
+    replaced = replace(paper("ctol"), study=lambda task, budget, progress: found)
+    (item,) = [item for item in all_items() if item.id == "ctol/fig17"]
+    cells = {cell.where: cell for cell in run(replaced, item).cells}
+    assert cells["drop .15: ours"].verdict == "in band" and cells["drop .15: ours"].note == why
+    assert {cells[f"drop .15: {of}"].ours for of in ("ZooKeeper", "less than ZooKeeper")} == {None}
+    assert cells["drop .15: less than ZooKeeper"].verdict == "miss"
+
+
 def test_a_group_that_did_not_settle_is_a_miss_with_its_reason(papers: dict[str, Paper]) -> None:
     found = replace(paper("ctol"), study=lambda task, budget, progress: nothing("not settled within 90 s"))
     for name in ("ctol/fig13", "ctol/fig15", "ctol/fig17"):

@@ -5,7 +5,7 @@ and by a silent cut of the leader's host, and gets it back.  A takeover lasts fr
 of that system names, or serves under, one leader of those left.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -45,7 +45,8 @@ class Beside(Struct, frozen=True, kw_only=True):
     processes: list[MeasuredProcess]
     systems: dict[str, Figures]
     ratios: dict[str, dict[str, Ratio]]  # By system of ours, then by quantity: ours by theirs; below 1 is less.
-    holds: bool  # Every ratio is below 1, and every takeover of ours came.
+    holds: bool  # All settled, every ratio is below 1, and every takeover of ours came.
+    unsettled: dict[str, str] = {}  # Which systems had no agreed leader when the counting began, and why.
 
 
 async def measure(
@@ -71,9 +72,7 @@ async def measure(
     on_step(f"{process_count} processes started; counting for {seconds:g} s")
     each = [*trials.values()]
     early = await count_on_mesh(mesh, each, early_s, every_s) if early_s > 0 else {}
-    for trial in trials.values():
-        await trial.settled()
-        trial.sample()
+    unsettled = await settle(trials)
     skipped = {name: len(trial.samples) for name, trial in trials.items()}
     steady = await count_on_mesh(mesh, each, seconds - early_s, every_s)
     for trial in each:
@@ -95,12 +94,28 @@ async def measure(
     ratios = {
         name: _ratios(figures[name], figures[other], measured[name], measured[other])
         for name in figures
-        if name != other
+        if name != other and not {name, other} & unsettled.keys()
     }
     came = all(figures[name].kill.never == figures[name].cut.never == 0 for name in ratios)
     less = all(ratio.ratio < 1 for found in ratios.values() for ratio in found.values())
     processes = [process for trial in trials.values() for process in trial.processes]
-    return Beside(processes=processes, systems=figures, ratios=ratios, holds=came and less)
+    holds = came and less and not unsettled
+    return Beside(processes=processes, systems=figures, ratios=ratios, holds=holds, unsettled=unsettled)
+
+
+async def settle(trials: Mapping[str, Trial]) -> dict[str, str]:
+    """Wait until every system has settled; return those that do not, and why.  If all do not, raise TransportError."""
+    found: dict[str, str] = {}
+    for name, trial in trials.items():
+        try:
+            await trial.settled()
+        except TransportError as error:
+            found[name] = f"{name}: {error}"
+            trial.step(found[name])
+        trial.sample()
+    if len(found) == len(trials):
+        raise TransportError("; ".join(found.values()))
+    return found
 
 
 async def _takeover(trial: Trial, fault: Fault) -> tuple[float | None, str]:

@@ -70,6 +70,8 @@ def _print(result: Beside, drop: float, timers: MeshTimers) -> None:
     click.echo(f"drop {drop:g} per hop · ours: {timers.membership} + {timers.election}, c = {timers.missing_max}")
     for name, figures in result.systems.items():
         print_figures(name, figures)
+    for why in result.unsettled.values():
+        click.echo(f"not compared: {why}")
     for name, found in result.ratios.items():
         click.echo(
             f"{name} / zookeeper: "

@@ -51,7 +51,10 @@ def of_elections(found: "Mapping[str, Completion]", kills: int) -> Outcomes:
 
 
 def of_minutes(found: "Beside") -> Outcomes:
-    """Return a row per sample of the stable state, and the peak of memory before it."""
+    """Return a row per sample of the stable state, and the peak of memory before it.
+
+    A system that did not settle is not in them: what it uses without a leader is not what it uses with one.
+    """
     parts, peaks = {}, {}
     for name in SYSTEMS:
         one = found.systems[name]
@@ -61,7 +64,7 @@ def of_minutes(found: "Beside") -> Outcomes:
         peaks[name] = Figure(max(early), 0.0) if early else None
     rows = [
         {
-            f"{name}: {what}": value
+            f"{name}: {what}": None if name in found.unsettled else value
             for name, sample in zip(SYSTEMS, both, strict=True)
             for what, value in (
                 ("cpu", sample.cpu_percent),
@@ -72,7 +75,9 @@ def of_minutes(found: "Beside") -> Outcomes:
         for both in zip(*parts.values(), strict=False)
     ]
     known = outcomes(rows)
-    more = {f"{name}: early peak": peak for name, peak in peaks.items()}
+    more: dict[str, Figure | None] = {}
     for name in SYSTEMS:
-        more[f"{name}: hop kbit"] = Figure(found.systems[name].steady.hop_bytes_per_s * 8 / 1000, None)
-    return Outcomes(len(rows), known.of | more, known.columns)
+        hops = Figure(found.systems[name].steady.hop_bytes_per_s * 8 / 1000, None)
+        more[f"{name}: early peak"] = None if name in found.unsettled else peaks[name]
+        more[f"{name}: hop kbit"] = None if name in found.unsettled else hops
+    return Outcomes(len(rows), known.of | more, known.columns, "; ".join(found.unsettled.values()))
