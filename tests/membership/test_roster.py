@@ -2,7 +2,7 @@
 
 from doyen.core import FOREVER, Incarnation, Member, NodeId, seconds
 from doyen.membership.swim.config import SwimConfig
-from doyen.membership.swim.messages import Word
+from doyen.membership.swim.messages import Update, Word
 from doyen.membership.swim.roster import Roster
 
 A, B, C, D = (NodeId(name) for name in "abcd")
@@ -14,7 +14,7 @@ def roster(config: SwimConfig = CONFIG) -> Roster:
 
 
 def put(members: Roster, node: NodeId, word: Word, now_s: float, incarnation: int = 1) -> None:
-    members.put(node, Incarnation(incarnation), word, None, seconds(now_s))
+    members.put(Update(node, Incarnation(incarnation), word), seconds(now_s))
 
 
 def test_absent_members_are_forgotten_in_their_time_and_those_that_left_sooner() -> None:

@@ -150,8 +150,8 @@ class Network:
         self.delay_of: dict[tuple[int, int], Duration] = {}  # Per link, where it differs from the common mean.
         self._last_arrival: dict[tuple[int, int], Instant] = {}  # fifo: nothing overtakes this.
         self._tables: dict[float, bytes] = {}
-        self._judged: NetworkConfig | None = None  # By `is_even`,
-        self._even = False  # with this outcome.
+        self._judged: NetworkConfig | None = None  # By `is_even`, with this outcome, and what a hop does then:
+        self._even, self._hop = False, (0, 0, -1.0)  # mean and half width of its delay, and its loss (-1: none).
 
     @property
     def plain(self) -> bool:
@@ -297,10 +297,12 @@ class Network:
         config = self.config
         if config is not self._judged:
             self._judged = config
+            loss, delay = config.loss, config.delay
+            self._hop = delay.mean, delay.spread, -1.0 if loss.model == "none" else loss.prob
             self._even = (
-                config.loss.model in ("none", "uncorrelated")
-                and config.delay.model == "uniform"
-                and not config.delay.link_spread
+                loss.model in ("none", "uncorrelated")
+                and delay.model == "uniform"
+                and not delay.link_spread
                 and not (config.duplicate_prob or config.reorder_prob or config.corrupt_prob or config.fifo)
             )
         return self._even and not self.delay_of
@@ -311,20 +313,18 @@ class Network:
         if path is None:
             self.faults["no route"] += 1
             return 0, [], []
-        loss, delay = self.config.loss, self.config.delay
-        mean, spread, prob = delay.mean, delay.spread, loss.prob
+        mean, spread, prob = self._hop
         streams = self._evenly.get(sender)
         if streams is None:
             streams = self._evenly[sender] = self._stream("loss", sender), self._stream("delay", sender)
-        loses, draws, total = streams[0].random, streams[1].random, 0
-        if loss.model == "none":
-            prob = -1.0
-        for hop in range(1, len(path) + 1):
+        loses, draws, hop, total = streams[0].random, streams[1].random, 0, 0
+        for _ in path:
+            hop += 1
             if prob >= 0.0 and loses() < prob:
                 self.faults["loss"] += 1
                 return hop, [], path
             total += mean + int((2.0 * draws() - 1.0) * spread)
-        return len(path), [total], path
+        return hop, [total], path
 
     def tree(
         self, sender: int, receivers: Sequence[int], now: Instant

@@ -8,7 +8,7 @@ places), ties by the lowest index, so that the same graph always gives the same 
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from math import ceil, cos, dist, isqrt, pi, sin, sqrt
+from math import ceil, cos, dist, inf, isqrt, pi, sin, sqrt
 from random import Random
 from typing import Annotated, Literal
 
@@ -166,7 +166,7 @@ class Topology:
                 if cut and (node, other) in cut:
                     continue
                 through = length + far
-                if through < best.get(other, float("inf")):
+                if through < best.get(other, inf):
                     best[other], parent[other] = through, node
                     heappush(queue, (through, other))
         return parent

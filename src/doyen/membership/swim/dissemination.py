@@ -54,7 +54,11 @@ class Rumours:
 
     def put(self, update: Update) -> None:
         """Add an update; it replaces an earlier one about the same member."""
-        self.drop(update.node)
+        node = update.node
+        before = self._where.get(node)
+        if before is not None:
+            del before.held[node]
+            before.size -= self._sizes[node]
         if not self._tiers:
             self._tiers.append(Tier())
         self._enter(0, update, len(_encode(update)))
@@ -78,6 +82,9 @@ class Rumours:
         part: list[Update] = []
         whole = 0  # How many tiers go as they are; a part of the next one follows.
         for tier in self._tiers:
+            if not tier.held:
+                whole += 1
+                continue
             if tier.size > room:
                 sizes = self._sizes
                 for update in tier.held.values():
@@ -90,33 +97,39 @@ class Rumours:
             room -= tier.size
             taken += tier.held.values()
             whole += 1
-        taken += part
-        self._count(whole, part, times_max)
+        if part:
+            taken += part
+            self._count(whole, part, times_max)
+        else:
+            self._count_whole(whole, times_max)
         return taken if leave_out is None else [update for update in taken if update.node != leave_out]
 
     def _count(self, whole: int, part: list[Update], times_max: int) -> None:
-        """Count the first tiers, and a part of the next one, as sent once more.  Whole tiers move as they are."""
+        """Count the first tiers, and a part of the next one, as sent once more."""
         tiers, sizes = self._tiers, self._sizes
         sized = [(update, sizes[update.node]) for update in part]
         for update in part:
             self.drop(update.node)
+        self._count_whole(whole, times_max)
+        if whole + 1 < times_max:
+            while len(tiers) < whole + 2:
+                tiers.append(Tier())
+            for update, size in sized:
+                self._enter(whole + 1, update, size)
+
+    def _count_whole(self, whole: int, times_max: int) -> None:
+        """Count the first tiers as sent once more: they move as they are."""
+        tiers, sizes = self._tiers, self._sizes
         for done in tiers[times_max - 1 : whole]:
             for node in done.held:
                 del self._where[node], sizes[node]
             done.held.clear()
             done.size = 0
         if whole:
-            last = tiers[whole - 1] if whole < len(tiers) else None  # It joins what stays of the next one.
-            if last is not None:
-                del tiers[whole - 1]
-            tiers.insert(0, Tier())
+            last = tiers.pop(whole - 1) if whole < len(tiers) else None  # It joins what stays of the next one.
+            tiers.insert(0, last if last is not None and not last.held else Tier())
             for update in last.held.values() if last else ():
                 self._enter(whole, update, sizes[update.node])
-        if part and whole + 1 < times_max:
-            if whole + 1 == len(tiers):
-                tiers.append(Tier())
-            for update, size in sized:
-                self._enter(whole + 1, update, size)
         while tiers and not tiers[-1].held:
             tiers.pop()
 

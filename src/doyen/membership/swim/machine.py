@@ -71,6 +71,7 @@ from doyen.membership.swim.messages import (
     Updates,
     VerdictIsDue,
     Word,
+    host_and_port,
     update_of,
 )
 from doyen.membership.swim.news import News
@@ -80,7 +81,7 @@ from doyen.membership.swim.seeds import Seeds
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
 from doyen.membership.swim.watch import Beats, Watched
 
-_ALIVE, _SUSPECTED, _FAILED = int(Word.ALIVE), int(Word.SUSPECTED), int(Word.FAILED)  # As messages have them.
+_ALIVE, _SUSPECTED, _FAILED, _LEFT = map(int, Word)  # As messages have them.
 
 
 class Swim(Membership):
@@ -243,7 +244,7 @@ class Swim(Membership):
         """Gossip the new address, as a new incarnation: an update of the old one outranks nothing."""
         if not self._left and fact.address != self._roster.view[self.node].address:
             self.incarnation = Incarnation(self.incarnation + 1)
-            self._put(self.node, self.incarnation, Word.ALIVE, fact.address, now)
+            self._put(Update(self.node, self.incarnation, _ALIVE, NOBODY, *host_and_port(fact.address)), now)
             self._report(now)
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
@@ -263,7 +264,7 @@ class Swim(Membership):
         if self._left:
             return
         self._left = True
-        self._put(self.node, self.incarnation, Word.LEFT, None, now)
+        self._put(Update(self.node, self.incarnation, _LEFT), now)
         count = repeats(self.config, self._roster.present_count)
         for member in self._roster.random_present(self._rng, count, frozenset()):
             self._post.send(member, Gossip)
@@ -312,14 +313,16 @@ class Swim(Membership):
                     self._learn(update, now)
             believed = self._is_present(sender)
         me, newcomer, members = self.node, by_sync and self._sync.newcomer, self._roster.members
+        accusers_count = believed and self.config.confirmation_count > 0
         for update in updates:
             node, word = update.node, update.word
             if node == me:
                 self._hear_of_myself(update, now)
                 continue
             known = members.get(node)
-            if known is not None and word != _SUSPECTED and not update.outranks(known.incarnation, WORD[known.status]):
-                continue  # Old, as most of them are.
+            old = known is not None and not update.outranks(known.incarnation, WORD[known.status])
+            if old and (word != _SUSPECTED or not accusers_count):
+                continue  # As most of them are.
             if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):
@@ -331,7 +334,7 @@ class Swim(Membership):
 
     def _learn(self, update: Update, now: Instant, *, vouched: bool = True, rumour: bool = True) -> None:
         """[SWIM §4.2] Believe an update that outranks what is known, and pass it on; the rest is old."""
-        node, word, record = update.node, update.word, self._roster.record(update.node)
+        word, record = update.word, self._roster.record(update.node)
         if record is None:
             if is_dead(word) or not vouched:
                 return  # A member that was never known is not removed, and none comes back by news of its death.
@@ -341,25 +344,25 @@ class Swim(Membership):
             if word == _SUSPECTED and record == (update.incarnation, _SUSPECTED):
                 self._confirm(update, now)
             return
-        elif is_dead(record[1]) and word == _SUSPECTED and not vouched:
+        elif not vouched and is_dead(record[1]) and word == _SUSPECTED:
             return  # Dead here already, and said to be dead there.
-        self._put(node, update.incarnation, word, update.address, now, by=update.by, rumour=rumour)
+        self._put(update, now, rumour=rumour)
 
     def _hear_of_myself(self, update: Update, now: Instant) -> None:
         """[SWIM §4.2] Only the suspect itself may raise its incarnation."""
         if self._left:
             return
-        if not update.outranks(self.incarnation, Word.ALIVE):
+        if not update.outranks(self.incarnation, _ALIVE):
             if update.incarnation < self.incarnation and self.node not in self._post.rumours:
                 self._tell_of_myself()  # Some member is behind.
             return
         # A greater incarnation that says alive is an earlier one whose count was lost.
         if update.incarnation + 1 >= INCARNATION_MAX:
             return
-        if update.word != Word.ALIVE:
+        if update.word != _ALIVE:
             self.health.worsen()
         self.incarnation = Incarnation(update.incarnation + 1)
-        self._put(self.node, self.incarnation, Word.ALIVE, None, now)
+        self._put(Update(self.node, self.incarnation, _ALIVE), now)
 
     def _is_present(self, node: NodeId) -> bool:
         known = self._roster.members.get(node)
@@ -385,7 +388,7 @@ class Swim(Membership):
         record = self._roster.record(node)
         if record is None or is_dead(record[1]):
             return
-        accusation = Update(node, Incarnation(record[0]), Word.SUSPECTED, self.node)
+        accusation = Update(node, Incarnation(record[0]), _SUSPECTED, self.node)
         self._learn(accusation, now)
         for helper in helpers:
             deadline = self._suspicions.confirm(node, record[0], helper, now)
@@ -421,37 +424,28 @@ class Swim(Membership):
             self.health.note_lateness(late)
             self._out.set_timer(timer, self._suspicions.postpone(timer.node, late))
             return
-        self._put(timer.node, Incarnation(timer.incarnation), Word.FAILED, None, now)
+        self._put(Update(timer.node, Incarnation(timer.incarnation), _FAILED), now)
 
-    def _put(
-        self,
-        node: NodeId,
-        incarnation: Incarnation,
-        word: int,
-        address: Address | None,
-        now: Instant,
-        *,
-        by: NodeId = NOBODY,
-        rumour: bool = True,
-    ) -> None:
+    def _put(self, update: Update, now: Instant, *, rumour: bool = True) -> None:
         """Change the state of a member, here alone: view, probing order, suspicion, rumour."""
-        roster, present = self._roster, word <= _SUSPECTED
-        was_present = self._is_present(node)
-        member = roster.put(node, incarnation, word, address, now)
-        if present != was_present and node != self.node:
+        node, word, roster = update.node, update.word, self._roster
+        before, present = roster.members.get(node), word <= _SUSPECTED
+        member = roster.put(update, now)
+        if present != (before is not None and before.present) and node != self.node:
             (self._targets.add if present else self._targets.remove)(node)
-        self._suspicions.end(node)
+        if before is not None and before.status is Status.SUSPECTED:
+            self._suspicions.end(node)
         if word == _SUSPECTED:
-            deadline = self._suspicions.begin(node, incarnation, by, roster.present_count, now)
-            self._out.set_timer(SuspicionExpires(node, incarnation), deadline)
+            deadline = self._suspicions.begin(node, update.incarnation, update.by, roster.present_count, now)
+            self._out.set_timer(SuspicionExpires(node, update.incarnation), deadline)
             roster.fading.begin(now, self._out)
-            self._out.emit(MemberSuspected(node, by))
+            self._out.emit(MemberSuspected(node, update.by))
         elif not present:
             self._reap_soon(now)
         self._seeds.note(member)
-        if rumour:
-            self._post.rumours.put(update_of(member, by))
-            if word == Word.FAILED and self.config.tell_death_count:
+        if rumour:  # With the address that is known, if it says none.
+            self._post.rumours.put(update if update.host else update_of(member, update.by))
+            if word == _FAILED and self.config.tell_death_count:
                 # A death is rare and urgent: it does not wait for probes to carry it (decision 27).
                 for other in roster.random_present(self._rng, self.config.tell_death_count, frozenset()):
                     self._post.send(other, Gossip)
@@ -461,7 +455,7 @@ class Swim(Membership):
         changed = tuple(dict.fromkeys(self._changed))
         self._changed.clear()
         self._out.emit(ViewChanged(self._roster.view, changed))
-        if not self._left:
+        if self.config.gossip_interval and not self._left:
             self._news.send(now)
 
     # Housekeeping.

@@ -23,7 +23,7 @@ class News:
     def send(self, now: Instant) -> None:
         """Send what is new to a few members, unless a timer is about to do it."""
         config, rumours = self._config, self._post.rumours
-        if not config.gossip_interval or self._is_timed or not rumours:
+        if self._is_timed or not rumours:
             return
         others = self._roster.random_present(self._rng, config.gossip_count, frozenset())
         for other in others:

@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from doyen.core.clock import FOREVER, Instant
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status, ViewEditor
 from doyen.membership.fading import Fading
 from doyen.membership.swim.config import SwimConfig
@@ -123,21 +123,24 @@ class Roster:
 
     # Changes.
 
-    def put(self, node: NodeId, incarnation: Incarnation, word: int, address: Address | None, now: Instant) -> Member:
+    def put(self, update: Update, now: Instant) -> Member:
         """Write the state of a member to the view; no other method does."""
+        node, incarnation, status = update.node, update.incarnation, STATUS[update.word]
         before = self.members.get(node)
-        status = STATUS[word]
-        count = 0 if before is None else before.suspicion_count
+        if before is None:
+            address, count = update.address, 0
+            self.tombstones.pop(node, None)
+        else:
+            address, count = before.address, before.suspicion_count
+            if update.host and (address is None or update.host != address.host or update.port != address.port):
+                address = update.address
         if status is Status.SUSPECTED and (before is None or before.status is not Status.SUSPECTED):
             count += 1
             self.fading.nodes.add(node)
-        if address is None and before is not None:
-            address = before.address
         member = Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
         present = status is Status.ALIVE or status is Status.SUSPECTED
         self._count(before, member, present)
         self._editor.put(member)
-        self.tombstones.pop(node, None)
         if not present:
             kept = self._config.failed_kept if status is Status.FAILED else self._config.left_kept
             heappush(self._reap_heap, (now + kept, node, incarnation))

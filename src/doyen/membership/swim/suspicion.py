@@ -34,19 +34,19 @@ class Suspicion(Struct):
 class Suspicions:
     """All suspicions of one node; a timer that comes before a deadline is ignored."""
 
-    __slots__ = ("_config", "by_node")
+    __slots__ = ("_config", "_group_size", "_terms", "by_node")
 
     def __init__(self, config: SwimConfig) -> None:
         self._config = config
+        self._group_size = 0  # The last size of the group, and the terms of a suspicion in it.
+        self._terms: tuple[Duration, Duration, int] = terms(config, 0)
         self.by_node: dict[NodeId, Suspicion] = {}
 
     def begin(self, node: NodeId, incarnation: int, by: NodeId, group_size: int, now: Instant) -> Instant:
         """Suspect a member; return its deadline."""
-        config = self._config
-        least, most = suspicion_min(config, group_size), suspicion_max(config, group_size)
-        wanted = config.confirmation_count if group_size - 2 >= config.confirmation_count else 0
-        if wanted == 0:  # There are too few others to wait for: plain SWIM.
-            most = least
+        if group_size != self._group_size:
+            self._terms, self._group_size = terms(self._config, group_size), group_size
+        least, most, wanted = self._terms
         self.by_node[node] = Suspicion(incarnation, now, now + most, least, most, wanted, {by})
         return now + most
 
@@ -87,6 +87,14 @@ class Suspicions:
         found.since += by
         found.deadline += by
         return found.deadline
+
+
+def terms(config: SwimConfig, group_size: int) -> tuple[Duration, Duration, int]:
+    """Return Min and Max in a group of that size, and how many confirmations bring Max down to Min."""
+    least = suspicion_min(config, group_size)
+    if config.confirmation_count == 0 or group_size - 2 < config.confirmation_count:
+        return least, least, 0  # There are too few others to wait for: plain SWIM.
+    return least, suspicion_max(config, group_size), config.confirmation_count
 
 
 def dogpile(least: Duration, most: Duration, confirmations: int, wanted: int) -> Duration:
