@@ -10,6 +10,7 @@
     python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
     python scripts/mutants.py --fresh         take the last commit anew, and gather anew
     python scripts/mutants.py --show ID …     the changes of some mutants
+    python scripts/mutants.py --draw NAME SEED EACH    name a new sample: so many of each folder that are in none yet
     python scripts/mutants.py --page          only write the figures into the page "mutants"
 
 Nothing of the tree is changed but `tests/mutants/results.jsonl` and the page: all runs are in a copy of the last
@@ -34,7 +35,7 @@ from random import Random
 from typing import Any
 
 from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, restore, run_anew
-from mutants_sites import PARTS, Mutant, Sites, all_mutants
+from mutants_sites import PARTS, Mutant, Sites, all_mutants, drawn
 
 HERE = Path(__file__).parents[1]
 WORK = GATHERED = HERE / "build/mutants"
@@ -45,7 +46,7 @@ PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
 LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the second sample;
 LAST = "939134f"  # for the third;
-THEN = {"third": "a5ada39f", "fourth": "67b94058", "fifth": "3d2b3ca1"}  # and for those after it.
+THEN = {"third": "a5ada39f", "fourth": "67b94058", "fifth": "3d2b3ca1", "sixth": "fc6ba143"}  # and for those after it.
 NAMES = {
     "sample": "1,000",
     "second": "100 others",
@@ -53,6 +54,7 @@ NAMES = {
     "third": "100 further ones, 20 of each folder",
     "fourth": "60 after them, 12 of each folder",
     "fifth": "60 last ones, 24 of them of `net`",
+    "sixth": "sixth sample of 60, 12 of each folder",
 }
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
@@ -480,6 +482,15 @@ def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
     return [mutants[name] for name in file.read_text().split() if name in mutants]
 
 
+def draw(name: str, seed: int, each: int) -> None:
+    """Write the names of a new sample: so many mutants of each folder, of those that no sample has yet."""
+    had = {word for file in file_of("sample").parent.glob("*.txt") for word in file.read_text().split()}
+    left = [mutant for mutant in all_mutants(HERE) if mutant.name not in had]
+    parts = [[mutant for mutant in left if mutant.path.startswith(f"src/doyen/{part}/")] for part in PARTS]
+    found = [mutant for part in parts for mutant in drawn(part, seed, each)]
+    file_of(name).write_text("".join(f"{mutant.name}\n" for mutant in found))
+
+
 def share(count: Counter[str], noticed: str) -> str:
     unlike = count["run"] - count["equivalent"]
     return f"{count[noticed] / unlike:.0%}" if unlike else "–"
@@ -530,6 +541,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--show", nargs="*", default=[])
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--draw", nargs=3, metavar=("NAME", "SEED", "EACH"))
     parser.add_argument("--gather", default="", help=argparse.SUPPRESS)
     parser.add_argument("--as-gathered", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only-gather", action="store_true", help=argparse.SUPPRESS)
@@ -539,6 +551,9 @@ def main() -> None:
         return
     if given.page:
         page()
+        return
+    if given.draw:
+        draw(given.draw[0], int(given.draw[1]), int(given.draw[2]))
         return
     if given.tests:
         copy_of_this()
