@@ -5,6 +5,7 @@
     python scripts/mutants.py --only pole     … on files whose path matches this expression
     python scripts/mutants.py --of third      … on another sample: second, fresh, third, …, each run before it was looked at
     python scripts/mutants.py --left --tests FILE …    those that nobody noticed yet, against a few seconds of these
+    python scripts/mutants.py --whole         survivors, against every fast test of `make test` that runs their line
     python scripts/mutants.py --again ID …    those mutants anew
     python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
     python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
@@ -59,9 +60,12 @@ NAMES = {
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
+# What `make test` has beside these; with `--whole` survivors see these too.
+WIDE = ("audit", "cli", "testing", "postmortem", "eyes", "contrib", "first", "engines", "analysis", "examples", "papers")
 LIMITS = "tests/holds/test_limits.py"  # It holds what is made at import.
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
 LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
+WHOLE_S = 600  # With `--whole`: of the tests, as they took.
 
 
 # Which test runs which line.
@@ -136,7 +140,9 @@ class Cover:
                     self.lines[path, int(line)] |= {tests[i] for i in indices}
                     self.files[path] |= {tests[i] for i in indices}
 
-    def of(self, mutant: Mutant, folders: tuple[str, ...], seconds_max: float, at_import: bool) -> list[str]:
+    def of(
+        self, mutant: Mutant, folders: tuple[str, ...], seconds_max: float, at_import: bool, count_max: int = 100
+    ) -> list[str]:
         """Return the tests to run; where the line runs at import alone, tests that run the file."""
         found = set().union(*(self.lines[mutant.path, line] for line in lines_of(mutant)))
         if at_import or not found:
@@ -154,7 +160,7 @@ class Cover:
             if total > seconds_max and chosen:
                 continue
             chosen.append(test)
-        return chosen[:100]
+        return chosen[:count_max]
 
 
 def words_of(path: str) -> set[str]:
@@ -300,6 +306,21 @@ def stacks_of(path: str) -> str:
     part = path.split("/")[3]
     kinds = {"announce": r"\[(announce|le-)", "churn": r"\[(base|optimistic|preferred|hybrid|local)"}
     return kinds.get(part, "long|forgetful|oracle|far" if part.endswith(".py") else part.replace("_", "-"))
+
+
+class Whole(Left):
+    """Runs what nobody noticed against every test that runs its line, whichever folder that is in."""
+
+    files_max = 30
+
+    def __call__(self, loaded: Loaded) -> None:
+        self.cpu_max = WHOLE_S
+        Campaign.__call__(self, loaded)
+
+    def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
+        gathered = {test.split("/")[1] for test in self.cover.seconds}
+        found = self.cover.of(mutant, tuple(gathered), WHOLE_S, at_import, 100_000)
+        return [[test for test in found if test in self.loaded.items]]
 
 
 class NewTests(Campaign):
@@ -536,6 +557,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--of", choices=NAMES, default="sample")
     parser.add_argument("--left", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
     parser.add_argument("--fresh", action="store_true")
@@ -555,7 +577,9 @@ def main() -> None:
     if given.draw:
         draw(given.draw[0], int(given.draw[1]), int(given.draw[2]))
         return
-    if given.tests:
+    if given.whole:
+        check_out(given.fresh)
+    if given.tests or given.whole:
         copy_of_this()
     else:
         check_out(given.fresh)
@@ -576,7 +600,21 @@ def main() -> None:
     if given.show:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return
-    if given.tests:
+    if given.whole:
+        missing = [folder for folder in (*FOLDERS, *SLOW, *WIDE) if not (GATHERED / f"{folder}.json").exists()]
+        for folder in missing:
+            print(f"tests/{folder}: which test runs which line", flush=True)
+            line = [sys.executable, __file__, "--gather", folder]
+            if subprocess.run(line, stdout=subprocess.DEVNULL).returncode:
+                print(f"tests/{folder}: left out", flush=True)
+        folders = tuple(f for f in (*FOLDERS, *SLOW, *WIDE) if (GATHERED / f"{f}.json").exists())
+        chosen = [
+            mutant
+            for mutant in nobody_noticed(sample, known)
+            if re.search(given.only, mutant.path) and (not given.again or mutant.name in given.again)
+        ]
+        run_campaign(Whole, chosen, Cover(folders, known), given.minutes, [f"tests/{folder}" for folder in folders])
+    elif given.tests:
         folders = tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
         chosen = [
             mutant
