@@ -481,7 +481,9 @@ def test_whoever_does_not_answer_an_invitation_is_not_invited_again_before_a_lea
     hear(machine, ms(1), News(NewsKind.LEFT, Q))
 
     def invited() -> list[NodeId]:
-        sent = [effect for effect in out.take() if isinstance(effect, Send) and isinstance(effect.message, LeaseRequest)]
+        sent = [
+            effect for effect in out.take() if isinstance(effect, Send) and isinstance(effect.message, LeaseRequest)
+        ]
         return [effect.to for effect in sent if effect.message.seat is not None]
 
     assert invited() == [R.node]
