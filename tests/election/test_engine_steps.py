@@ -357,6 +357,19 @@ def test_a_newer_epoch_that_does_not_act_yet_ends_the_term_that_is_named() -> No
     assert Emit(LeaderLost(Term(4, B), "silent")) in member.hear(C, Leads(of(C, epoch=5, phase="claimed")), 20)
 
 
+def test_a_leader_that_a_silent_store_has_hidden_is_named_again_once_it_renews() -> None:
+    """The store still has what it had: whoever wrote that may be dead."""
+    member, lease = Member(), 3 * LEASE
+    member.answer(of(B, lease=lease), 0)
+    member.hear(B, Leads(of(B, serial=2, lease=lease)), 10)
+    member.look(10 + GUARD)
+    assert Emit(LeaderLost(Term(4, B), "silent")) in member.timer(member.due[AnswerIsLate], 10 + 2 * GUARD)
+    found = member.answer(of(B, serial=2, lease=lease), 20 + 2 * GUARD)
+    assert member.machine.named is None and not is_asked(found), "nor is the record vacant yet"
+    member.hear(B, Leads(of(B, serial=3, lease=lease)), 30 + 2 * GUARD)
+    assert member.machine.named == B
+
+
 # A record counts as nobody's …
 
 
