@@ -370,6 +370,19 @@ def test_a_leader_that_a_silent_store_has_hidden_is_named_again_once_it_renews()
     assert member.machine.named == B
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_who_forestalled_a_claim_is_named_unless_its_renewal_is_overdue_by_then(late: bool) -> None:
+    """The answer to the claim may take long, and that leader may be dead meanwhile."""
+    member, theirs = Member(), of(B, epoch=1, lease=3 * LEASE)
+    member.answer(None, 0)
+    member.claims(None, STAND)
+    member.hear(B, Leads(theirs), STAND + 1)
+    member.answer(theirs, STAND + 1 + CONFIG.overdue - (0 if late else 1))
+    assert member.machine.status is Status.WATCHING and member.machine.named == (None if late else B)
+    member.hear(B, Leads(of(B, epoch=1, serial=2, lease=3 * LEASE)), STAND + GUARD)
+    assert member.machine.named == B
+
+
 # A record counts as nobody's …
 
 
