@@ -5,11 +5,13 @@
     python scripts/mutants.py --only pole     … on files whose path matches this expression
     python scripts/mutants.py --of third      … on another sample: second, fresh, third, …, each run before it was looked at
     python scripts/mutants.py --left --tests FILE …    those that nobody noticed yet, against a few seconds of these
+    python scripts/mutants.py --whole         survivors, against every fast test of `make test` that runs their line
     python scripts/mutants.py --again ID …    those mutants anew
     python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
     python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
     python scripts/mutants.py --fresh         take the last commit anew, and gather anew
     python scripts/mutants.py --show ID …     the changes of some mutants
+    python scripts/mutants.py --draw NAME SEED EACH    name a new sample: so many of each folder that are in none yet
     python scripts/mutants.py --page          only write the figures into the page "mutants"
 
 Nothing of the tree is changed but `tests/mutants/results.jsonl` and the page: all runs are in a copy of the last
@@ -34,7 +36,7 @@ from random import Random
 from typing import Any
 
 from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, restore, run_anew
-from mutants_sites import PARTS, Mutant, Sites, all_mutants
+from mutants_sites import PARTS, Mutant, Sites, all_mutants, drawn
 
 HERE = Path(__file__).parents[1]
 WORK = GATHERED = HERE / "build/mutants"
@@ -45,7 +47,7 @@ PAGE = HERE / "docs/explanation" / "mutants.md"
 BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
 LATER = "aeb8e7d"  # The same for those that were run with `--left` first: of `net`, and the second sample;
 LAST = "939134f"  # for the third;
-THEN = {"third": "a5ada39f", "fourth": "67b94058", "fifth": "3d2b3ca1"}  # and for those after it.
+THEN = {"third": "a5ada39f", "fourth": "67b94058", "fifth": "3d2b3ca1", "sixth": "fc6ba143"}  # and for those after it.
 NAMES = {
     "sample": "1,000",
     "second": "100 others",
@@ -53,13 +55,17 @@ NAMES = {
     "third": "100 further ones, 20 of each folder",
     "fourth": "60 after them, 12 of each folder",
     "fifth": "60 last ones, 24 of them of `net`",
+    "sixth": "sixth sample of 60, 12 of each folder",
 }
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
+# What `make test` has beside these; with `--whole` survivors see these too.
+WIDE = ("audit", "cli", "testing", "postmortem", "eyes", "contrib", "first", "engines", "analysis", "examples", "papers")
 LIMITS = "tests/holds/test_limits.py"  # It holds what is made at import.
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
 LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
+WHOLE_S = 600  # With `--whole`: of the tests, as they took.
 
 
 # Which test runs which line.
@@ -134,7 +140,9 @@ class Cover:
                     self.lines[path, int(line)] |= {tests[i] for i in indices}
                     self.files[path] |= {tests[i] for i in indices}
 
-    def of(self, mutant: Mutant, folders: tuple[str, ...], seconds_max: float, at_import: bool) -> list[str]:
+    def of(
+        self, mutant: Mutant, folders: tuple[str, ...], seconds_max: float, at_import: bool, count_max: int = 100
+    ) -> list[str]:
         """Return the tests to run; where the line runs at import alone, tests that run the file."""
         found = set().union(*(self.lines[mutant.path, line] for line in lines_of(mutant)))
         if at_import or not found:
@@ -152,7 +160,7 @@ class Cover:
             if total > seconds_max and chosen:
                 continue
             chosen.append(test)
-        return chosen[:100]
+        return chosen[:count_max]
 
 
 def words_of(path: str) -> set[str]:
@@ -298,6 +306,21 @@ def stacks_of(path: str) -> str:
     part = path.split("/")[3]
     kinds = {"announce": r"\[(announce|le-)", "churn": r"\[(base|optimistic|preferred|hybrid|local)"}
     return kinds.get(part, "long|forgetful|oracle|far" if part.endswith(".py") else part.replace("_", "-"))
+
+
+class Whole(Left):
+    """Runs what nobody noticed against every test that runs its line, whichever folder that is in."""
+
+    files_max = 30
+
+    def __call__(self, loaded: Loaded) -> None:
+        self.cpu_max = WHOLE_S
+        Campaign.__call__(self, loaded)
+
+    def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
+        gathered = {test.split("/")[1] for test in self.cover.seconds}
+        found = self.cover.of(mutant, tuple(gathered), WHOLE_S, at_import, 100_000)
+        return [[test for test in found if test in self.loaded.items]]
 
 
 class NewTests(Campaign):
@@ -480,6 +503,15 @@ def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
     return [mutants[name] for name in file.read_text().split() if name in mutants]
 
 
+def draw(name: str, seed: int, each: int) -> None:
+    """Write the names of a new sample: so many mutants of each folder, of those that no sample has yet."""
+    had = {word for file in file_of("sample").parent.glob("*.txt") for word in file.read_text().split()}
+    left = [mutant for mutant in all_mutants(HERE) if mutant.name not in had]
+    parts = [[mutant for mutant in left if mutant.path.startswith(f"src/doyen/{part}/")] for part in PARTS]
+    found = [mutant for part in parts for mutant in drawn(part, seed, each)]
+    file_of(name).write_text("".join(f"{mutant.name}\n" for mutant in found))
+
+
 def share(count: Counter[str], noticed: str) -> str:
     unlike = count["run"] - count["equivalent"]
     return f"{count[noticed] / unlike:.0%}" if unlike else "–"
@@ -525,11 +557,13 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--of", choices=NAMES, default="sample")
     parser.add_argument("--left", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--show", nargs="*", default=[])
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--draw", nargs=3, metavar=("NAME", "SEED", "EACH"))
     parser.add_argument("--gather", default="", help=argparse.SUPPRESS)
     parser.add_argument("--as-gathered", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only-gather", action="store_true", help=argparse.SUPPRESS)
@@ -540,7 +574,12 @@ def main() -> None:
     if given.page:
         page()
         return
-    if given.tests:
+    if given.draw:
+        draw(given.draw[0], int(given.draw[1]), int(given.draw[2]))
+        return
+    if given.whole:
+        check_out(given.fresh)
+    if given.tests or given.whole:
         copy_of_this()
     else:
         check_out(given.fresh)
@@ -561,7 +600,21 @@ def main() -> None:
     if given.show:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return
-    if given.tests:
+    if given.whole:
+        missing = [folder for folder in (*FOLDERS, *SLOW, *WIDE) if not (GATHERED / f"{folder}.json").exists()]
+        for folder in missing:
+            print(f"tests/{folder}: which test runs which line", flush=True)
+            line = [sys.executable, __file__, "--gather", folder]
+            if subprocess.run(line, stdout=subprocess.DEVNULL).returncode:
+                print(f"tests/{folder}: left out", flush=True)
+        folders = tuple(f for f in (*FOLDERS, *SLOW, *WIDE) if (GATHERED / f"{f}.json").exists())
+        chosen = [
+            mutant
+            for mutant in nobody_noticed(sample, known)
+            if re.search(given.only, mutant.path) and (not given.again or mutant.name in given.again)
+        ]
+        run_campaign(Whole, chosen, Cover(folders, known), given.minutes, [f"tests/{folder}" for folder in folders])
+    elif given.tests:
         folders = tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
         chosen = [
             mutant

@@ -178,6 +178,37 @@ def test_digests_go_to_a_few_at_each_interval_and_the_estimate_is_told() -> None
     assert machine.estimate == MissingEstimated(1, 0.01, 1)
 
 
+def test_views_count_as_independent_once_per_time_that_a_digest_is_fresh() -> None:
+    out, editor = RecordingOut(), ViewEditor()
+    machine = MissingEstimator(A, MissingConfig(interval=seconds(5), fresh=seconds(20), quantile=0.5), out, Random(1))
+    for node in (A, B, C, D):
+        editor.put(Member(node=node))
+    machine.on_view_changed(ViewChanged(editor.view, (A, B, C, D)), 0)
+    for step in range(1, 9):
+        now = step * seconds(5)
+        for sender in (B, C, D):
+            machine.on_message(sender, digest_of({A, B, C, D}, 0, 1), now)
+        machine.on_timer(DigestIsSent(), now)
+        # Every 20 s there is one more draw, and each is above the median with a chance of one half.
+        assert machine.estimate == MissingEstimated(0, 1 - 0.5 ** max(1, round(step / 4)), step)
+
+
+def test_the_parts_of_a_large_view_come_in_turn() -> None:
+    out, editor, names = RecordingOut(), ViewEditor(), [NodeId(f"n{i}") for i in range(700)]
+    machine = MissingEstimator(names[0], MissingConfig(interval=seconds(5), fresh=seconds(20)), out, Random(1))
+    for node in names:
+        editor.put(Member(node=node))
+    machine.on_view_changed(ViewChanged(editor.view, tuple(names)), 0)
+    told = []
+    for step in range(1, 13):
+        out.take()
+        machine.on_timer(DigestIsSent(), step * seconds(5))
+        told += [{e.message.part for e in out.take() if isinstance(e, Send)}]
+    parts = len({part for each in told for part in each})
+    assert parts > 2 and all(len(each) == 1 for each in told)
+    assert [part for each in told for part in each] == [(step + 1) % parts for step in range(12)]
+
+
 def test_the_estimate_covers_the_truth_in_a_simulated_group() -> None:
     """Of 24 nodes each is missing from 3 views: every node comes to a bound of 3 or more, and not of everybody."""
     size, truth = 24, 3

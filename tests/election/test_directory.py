@@ -138,6 +138,26 @@ def test_a_longer_lease_in_the_directory_is_waited_for_both_times() -> None:
     assert ScoreWanted(5) in member.found(top, late)
 
 
+def test_who_claims_after_a_longer_lease_says_that_lease_until_it_acts() -> None:
+    """Others wait for what the directory says, and until then the earlier leader might still act."""
+    for theirs in (ms(500), seconds(3)):
+        member, top = Member(), replace(of(B), lease=theirs)
+        late = CONFIG.guard(theirs) + 1
+        member.found(top, 0)
+        member.look(late)
+        member.found(top, late)
+        member.machine.on_score_given(ScoreGiven(5, 5), late)
+        member.found(top, late)
+        member.look(late + CONFIG.stand_time)
+        member.found(top, late + CONFIG.stand_time)
+        assert (member.asked().do, member.asked().lease) == ("claim", max(theirs, CONFIG.lease))
+        at = late + CONFIG.stand_time
+        member.found(member.mine(5), at)
+        acts_at = at + CONFIG.guard(max(theirs, CONFIG.lease))
+        member.look(acts_at - 1)
+        assert LeaderElected(Term(5, A)) not in member.found(member.mine(5), acts_at - 1)
+
+
 def test_the_lease_counts_from_when_the_look_was_asked_for() -> None:
     member = Member()
     at = member.leading()
@@ -512,6 +532,20 @@ def test_what_can_be_known_of_a_directory_is_said(shared: Path) -> None:
     assert [what for _, what, _ in found][-1] == "renewals of b are seen here"
     assert os.listdir(shared).count("doyen.group") == 1 and len(os.listdir(shared)) == 3
     assert [verdict for verdict, _, _ in Files().examine(outside(shared, group="h"), void)] == ["wrong"]
+
+
+@pytest.mark.parametrize("phase", ["claimed", "acting", "released"])
+@pytest.mark.parametrize("own", [True, False])
+def test_renewals_are_waited_for_only_where_another_acts(shared: Path, phase: str, own: bool) -> None:
+    whose = outside(shared) if own else outside(shared, node=B)
+    answer(Folder(shared, whose.node), ToDirectory(number=1, do="claim", epoch=1), whose)
+    if phase != "claimed":
+        asked = ToDirectory(number=1, do="renew", epoch=1, phase=phase, serial=1)
+        answer(Folder(shared, whose.node), asked, whose)
+    pauses: list[float] = []
+    said = [what for _, what, _ in Files().examine(outside(shared), pauses.append)]
+    waits = phase == "acting" and not own
+    assert bool(pauses) == waits and ("no renewal of b is seen here" in said) == waits
 
 
 def test_a_file_that_cannot_be_removed_is_left(shared: Path) -> None:

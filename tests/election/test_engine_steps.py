@@ -357,6 +357,32 @@ def test_a_newer_epoch_that_does_not_act_yet_ends_the_term_that_is_named() -> No
     assert Emit(LeaderLost(Term(4, B), "silent")) in member.hear(C, Leads(of(C, epoch=5, phase="claimed")), 20)
 
 
+def test_a_leader_that_a_silent_store_has_hidden_is_named_again_once_it_renews() -> None:
+    """The store still has what it had: whoever wrote that may be dead."""
+    member, lease = Member(), 3 * LEASE
+    member.answer(of(B, lease=lease), 0)
+    member.hear(B, Leads(of(B, serial=2, lease=lease)), 10)
+    member.look(10 + GUARD)
+    assert Emit(LeaderLost(Term(4, B), "silent")) in member.timer(member.due[AnswerIsLate], 10 + 2 * GUARD)
+    found = member.answer(of(B, serial=2, lease=lease), 20 + 2 * GUARD)
+    assert member.machine.named is None and not is_asked(found), "nor is the record vacant yet"
+    member.hear(B, Leads(of(B, serial=3, lease=lease)), 30 + 2 * GUARD)
+    assert member.machine.named == B
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_who_forestalled_a_claim_is_named_unless_its_renewal_is_overdue_by_then(late: bool) -> None:
+    """The answer to the claim may take long, and that leader may be dead meanwhile."""
+    member, theirs = Member(), of(B, epoch=1, lease=3 * LEASE)
+    member.answer(None, 0)
+    member.claims(None, STAND)
+    member.hear(B, Leads(theirs), STAND + 1)
+    member.answer(theirs, STAND + 1 + CONFIG.overdue - (0 if late else 1))
+    assert member.machine.status is Status.WATCHING and member.machine.named == (None if late else B)
+    member.hear(B, Leads(of(B, epoch=1, serial=2, lease=3 * LEASE)), STAND + GUARD)
+    assert member.machine.named == B
+
+
 # A record counts as nobody's …
 
 

@@ -10,7 +10,8 @@ from doyen.core.clock import to_seconds
 from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.messages import Status
+from doyen.election.pole.connectivity import Links
+from doyen.election.pole.messages import Status, Vote
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 from doyen.testing.cluster import Cluster
@@ -18,6 +19,16 @@ from doyen.testing.cluster import Cluster
 BOUND_S = to_seconds(PoleConfig.lan(5).settle_max)
 LEASE_S = to_seconds(PoleConfig.lan(5).lease)
 A, B, C, D, E = FIVE = ("a", "b", "c", "d", "e")
+
+
+@pytest.mark.parametrize("config", [PoleConfig.lan(5), PoleConfig.wan(5), PoleConfig(), PoleConfig.lan(64)])
+def test_a_link_outlives_two_repetitions_that_are_lost_and_is_forgotten_soon_after(config: PoleConfig) -> None:
+    me, other = NodeId(A), NodeId(B)
+    links = Links(me, config.window)
+    links.received(other, Vote(1, other), 0)
+    third = 2 * config.retry_max + config.election_timeout  # As they are that far apart at most, and travel.
+    assert links.both_ways(third) == {me, other}
+    assert links.both_ways(third + 2 * config.retry_max) == {me} and links.heard(third + 2 * config.retry_max) == ()
 
 
 class Linked(Cluster):

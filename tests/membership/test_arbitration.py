@@ -35,8 +35,10 @@ from doyen.membership.ring.messages import (
     NewsKind,
     PairDropped,
     ProposeReply,
+    ReconciliationRepeats,
     RecoveryStarted,
     RecoveryStarts,
+    Release,
     Released,
     Requested,
     RosterWanted,
@@ -449,3 +451,61 @@ def test_lines_that_came_before_are_not_read_twice() -> None:
     assert spread.read(pair, Said(lines, 5, 0)) == lines[2:]
     assert spread.read(pair, Said(lines, 5, 0)) == ()
     assert spread.read(pair, Said(lines[:1], 20, 0)) == lines[:1]  # It was cut since.
+
+
+def hear(machine: Arbitration, now: int, *lines: News) -> None:
+    """Has Q tell these lines with its next request."""
+    said = Said(lines, machine.pairs[Q.name].heard)
+    machine.on_message(Q.node, LeaseRequest(1, 1, 9, 1, said), now)
+
+
+def test_a_member_stays_in_the_larger_part_and_leaves_the_smaller_one_and_a_half() -> None:
+    seats = [P, Q, R, S, T, Seat(60, NodeId("U")), Seat(70, NodeId("V"))]
+    for size, may_be_lost in ((6, 3), (7, 3), (8, 2), (9, 2)):
+        out = RecordingOut()
+        config = ArbitrationConfig(neighbours=1, partition="majority", expected_size=size)
+        machine = Arbitration(P, config, out, Random(1), founding=founding(seats, 1))
+        machine.start(0)
+        for count, seat in enumerate(seats[2 : 2 + may_be_lost], 1):  # None of its two neighbours: it knows better.
+            hear(machine, ms(count), News(NewsKind.LOST, seat, 1))
+            assert machine.is_member, (size, count)
+        hear(machine, ms(9), News(NewsKind.LOST, seats[2 + may_be_lost], 1))
+        assert [fact.why for fact in facts(out) if isinstance(fact, LeftRing)] == ["minority"], size
+
+
+def test_whoever_does_not_answer_an_invitation_is_not_invited_again_before_a_lease_is_over() -> None:
+    out = RecordingOut()
+    config = ArbitrationConfig(neighbours=1)
+    machine = Arbitration(P, config, out, Random(1), founding=founding([P, Q, R, S, T], 1))
+    machine.start(0)
+    hear(machine, ms(1), News(NewsKind.LEFT, Q))
+
+    def invited() -> list[NodeId]:
+        sent = [
+            effect for effect in out.take() if isinstance(effect, Send) and isinstance(effect.message, LeaseRequest)
+        ]
+        return [effect.to for effect in sent if effect.message.seat is not None]
+
+    assert invited() == [R.node]
+    ended_at = ms(1) + config.lease
+    machine.on_timer(SessionAdvances(R.name, 1, config.resends + 1), ended_at)
+    assert R.name not in machine.pairs and invited() == [S.node]
+    machine.on_timer(ReconciliationRepeats(P.incarnation), ended_at + config.lease - 1)
+    assert invited() == []
+    machine.on_timer(ReconciliationRepeats(P.incarnation), ended_at + config.lease)
+    assert invited() == [R.node]
+
+
+def test_a_neighbour_that_is_wanted_again_stays_once_it_has_acked_the_session_after_next() -> None:
+    machine, out = member(PRACTICAL)
+    pair = machine.pairs[Q.name]
+    pair.release = True
+    asked_in = pair.session
+    for now in (ms(1), ms(2)):  # Whatever else is heard meanwhile puts nothing off.
+        hear(machine, now, News(NewsKind.LOST, T, now))
+        session = open_session(machine, out, now)
+        assert not [e for e in out.take() if isinstance(e, Send) and isinstance(e.message, Release)]
+        assert pair.release, "it may have had the last Release by now"
+        machine.on_message(Q.node, LeaseAck(1, 1, session, 1), now)
+        assert pair.release == (session < asked_in + 2)
+    assert machine.pairs[Q.name] is pair and session == asked_in + 2

@@ -96,6 +96,46 @@ def test_members_come_and_go() -> None:
     assert [order.next() for _ in range(3)] == [NAMES[3]] * 3
 
 
+class Drawn(Random):
+    """Draws one number again and again."""
+
+    def __init__(self, drawn: float) -> None:
+        super().__init__(1)
+        self.drawn = drawn
+
+    def random(self) -> float:
+        return self.drawn
+
+
+@pytest.mark.parametrize("drawn", [0.0, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("here", [3, 5, 6])
+def test_a_newcomer_has_its_first_turn_at_the_point_of_its_stride_that_was_drawn(drawn: float, here: int) -> None:
+    rng = Drawn(0.95)  # All others are due near the end of their stride, which is as long.
+    order = NearFirst(NAMES[:here], rng, MedleyConfig(distance_exponent=0.0), lambda node: 1)
+    rng.drawn = drawn
+    order.add(NAMES[6])
+    turns = [order.next() for _ in range(here + 1)]
+    assert turns.index(NAMES[6]) == (0 if drawn < 0.95 else here)
+
+
+def test_when_a_member_goes_that_is_not_the_nearest_nobodys_distance_is_asked_for() -> None:
+    asked: list[NodeId] = []
+
+    def distance(node: NodeId) -> float:
+        asked.append(node)
+        return HOPS[node]
+
+    order = NearFirst(NAMES.copy(), Random(1), MedleyConfig(active_feedback_periods=1.0), distance)
+    assert asked == NAMES
+    asked.clear()
+    order.remove(NAMES[1])  # As near, and later.
+    order.remove(NAMES[6])
+    assert asked == []
+    order.remove(NAMES[0])
+    order.starved(0)
+    assert set(asked) == set(NAMES[2:6]) and order.starved(10**12) == NAMES[2]
+
+
 def test_medley_passive_feedback_who_is_pinged_too_seldom_weighs_more() -> None:
     before, after = targets(), targets()
     for _ in range(20):
@@ -108,6 +148,16 @@ def test_medley_passive_feedback_who_is_pinged_too_seldom_weighs_more() -> None:
     for _ in range(20):
         ignoring.on_waited(NAMES[6], 60_000)
     assert Counter(ignoring.next() for _ in range(5000)) == once
+
+
+def test_medley_passive_feedback_makes_a_weight_at_most_four_times_as_great_or_as_small() -> None:
+    order = targets(distance_exponent=0.0)
+    for _ in range(20):
+        order.on_waited(NAMES[6], 60_000)
+        order.on_waited(NAMES[0], 100)
+    turns = Counter(order.next() for _ in range(5000))
+    assert turns[NAMES[6]] / turns[NAMES[3]] == pytest.approx(4, rel=0.05)
+    assert turns[NAMES[0]] / turns[NAMES[3]] == pytest.approx(1 / 4, rel=0.05)
 
 
 def test_medley_an_ack_tells_how_long_nobody_had_pinged() -> None:

@@ -104,6 +104,34 @@ def test_a_name_is_tried_for_ever_and_gives_all_its_records() -> None:
     running(check)
 
 
+def test_a_name_that_cannot_be_found_is_asked_for_at_twice_the_pause_until_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    config = DiscoveryConfig(resolve_every=ms(700), alone_every=ms(500), retry_first=ms(30))
+    answers: list[list[str]] = [[]] * 6 + [["127.0.0.1"]] + [[]] * 2
+
+    async def check(driver: Driver) -> None:
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+
+        def at_once(delay: float, then: Callable[[], None], *arguments: Any) -> asyncio.TimerHandle:
+            if "_on_answer" in then.__qualname__:
+                pauses.append(round(delay, 3))
+                return later(0, then, *arguments)
+            return later(delay, then, *arguments)
+
+        monkeypatch.setattr(loop, "call_later", at_once)
+        Discovery.attach(
+            driver, ["orders.example:7600"], config=config, lookup=lambda *_: answers.pop(0) if answers else []
+        )
+        await until(lambda: not answers)
+
+    running(check)
+    # Nobody is heard, so it is asked again soon; after an answer it begins anew.
+    assert pauses[:9] == [0.03, 0.06, 0.12, 0.24, 0.48, 0.5, 0.5, 0.03, 0.06]
+
+
 def test_a_name_server_that_hangs_blocks_nothing_not_even_the_end() -> None:
     forever = threading.Event()
 

@@ -31,6 +31,7 @@ from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ping, SuspicionExpires, Word
 from doyen.membership.swim.roster import Acquaintances
+from doyen.net import leaderlink
 from doyen.net.keys import Keyring, key_text, new_key
 from doyen.net.leaderlink import LeaderLink, LinkConfig
 from doyen.testing import RecordingOut
@@ -143,6 +144,26 @@ def test_a_reset_alone_does_not_mean_that_the_leader_is_gone() -> None:
         assert told.facts == [LinkBroken(LEADER, Incarnation(5))]
         assert not lost(member) and set(leader.driver.refused) == {"empty"}  # The questions.
         close(leader, member)
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_dies_after_its_connection_was_reset_is_found_at_a_later_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaderlink, "LOOKS_S", (0.0, 0.6))
+
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        assert its.server is not None
+        its.server.close()
+        its.accepted[MEMBER].abort()
+        await until(lambda: "empty" in leader.driver.refused)  # The question of the first look: it takes datagrams.
+        leader.driver.close()
+        await until(lambda: len(told.facts) == 2)
+        assert told.facts == [LinkBroken(LEADER, Incarnation(5)), LinkBroken(LEADER, Incarnation(5), gone=True)]
+        close(member)
 
     asyncio.run(main())
 

@@ -32,9 +32,11 @@ from doyen.election.engine.config import EngineConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.membership.swim.config import SwimConfig
 from doyen.net.keys import key_text, new_key, read_keys, write_keys
+from doyen.net.recording import matching
 from doyen.net.recording import recorder as recorder_module
 from doyen.net.recording.effects import effect_text
 from doyen.net.recording.format import (
+    DATAGRAM_MAX,
     FRAME_BYTES,
     MAGIC,
     Added,
@@ -560,6 +562,41 @@ def test_recordings_of_several_nodes_are_laid_side_by_side(tmp_path: Path, seale
     apart = [passage for passage in passages if passage.sent and passage.sent.node != passage.received.node]
     assert len({passage.identifier for passage in apart}) > 30
     assert any(passage.sent is None for passage in matched(paths[:1]))  # Alone, it knows only what it sent itself.
+
+
+def test_of_messages_that_are_alike_the_latest_that_was_sent_before_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = group(tmp_path, election="hybrid")
+    monkeypatch.setattr(matching, "identifier", lambda data: "alike")
+    passages = matched(paths)
+    sent_at = sorted({passage.sent.at for passage in passages if passage.sent})
+    assert len(sent_at) > 10
+    for passage in passages:
+        assert passage.sent is not None
+        later = [at for at in sent_at if passage.sent.at < at <= passage.received.at]
+        assert not later, "another was sent between these"
+        assert passage.sent.at <= passage.received.at or passage.sent.at == sent_at[0]
+
+
+def test_what_was_too_large_to_be_sent_hides_nothing_that_the_same_step_sent(tmp_path: Path) -> None:
+    paths = group(tmp_path, election="hybrid")
+    large = msgspec.msgpack.encode(b"x" * DATAGRAM_MAX)
+
+    def bend(inputs: list[Input]) -> None:
+        """Have each step that sends begin with a message that is too large."""
+        for item in inputs:
+            first = next((effect for effect in item.effects if effect.verb in ("send", "multicast")), None)
+            if first is not None:
+                item.effects.insert(0, msgspec.structs.replace(first, data=large))
+
+    bent = [rewritten(path, bend).rename(path.with_name(f"bent{i}")) for i, path in enumerate(paths)]
+
+    def sent(paths: list[Path]) -> list[tuple[str, str, int] | None]:
+        found = [(passage.identifier, passage.sent) for passage in matched(paths)]
+        return [spot and (identifier, spot.node, spot.input_no) for identifier, spot in found]
+
+    assert sent(bent) == sent(paths) and len(set(sent(paths))) > 50
 
 
 # Versions, and the command.

@@ -21,7 +21,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
-from doyen.net import aead, keys
+from doyen.net import aead, keys, keywatch
 from doyen.net import sealed as sealed_module
 from doyen.net.aead import NONCE_BYTES
 from doyen.net.handshake import ANSWERS_PER_S, MARK, TOKEN_S
@@ -710,6 +710,36 @@ def test_a_key_file_that_changes_while_a_node_starts_is_not_missed(tmp_path: Pat
         write_keys(path, [OTHER, KEY])
 
     followed(path, change)
+
+
+def test_a_key_file_is_read_once_it_has_stood_still_and_not_again_before_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+    looks = iter("abccddd")  # What the file is at each look: it changes, and stands still twice.
+    seen, read_at = [""], []
+
+    def stamped(path: Path) -> str:
+        seen[0] += next(looks, "d")
+        return seen[0][-1]
+
+    def loaded(path: Path) -> Keyring:
+        read_at.append(len(seen[0]))
+        return Keyring([KEY])
+
+    async def main() -> None:
+        node = sealed_node("a", Keyring([KEY]))
+        await node.driver.start()
+        ring = load_keyring(path)
+        monkeypatch.setattr(keywatch, "stamp", stamped)
+        monkeypatch.setattr(keywatch, "load_keyring", loaded)
+        watch_key_file(node.driver, ring, every_s=0.001)
+        await until(lambda: len(seen[0]) > 12)
+        node.driver.close()
+
+    asyncio.run(main())
+    assert read_at == [4, 6]
 
 
 def test_half_a_key_file_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:

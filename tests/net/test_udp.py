@@ -1,9 +1,11 @@
 """Datagrams on real loopback sockets, and what a transport refuses before a socket sees it."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -167,6 +169,79 @@ def test_a_taken_port_is_a_clear_error_and_leaves_no_socket_behind() -> None:
                     pass
 
     asyncio.run(main())
+
+
+def test_where_another_port_will_do_the_given_one_comes_first_then_the_second_then_any() -> None:
+    async def main() -> None:
+        async with opened() as (first, _), opened() as (second, _):
+            ports = first.address.port, second.address.port
+            given = {"bind": first.address, "else_port": second.address.port, "else_any": True}
+            async with opened(**given) as (third, _):
+                assert third.address.port not in (0, *ports)
+            second.close()
+            await asyncio.sleep(0)
+            async with opened(**given) as (third, _):
+                assert third.address == second.address
+            first.close()
+            await asyncio.sleep(0)
+            async with opened(**given) as (third, _):
+                assert third.address == first.address
+
+    asyncio.run(main())
+
+
+def test_any_port_is_one_that_tcp_has_free_too_even_where_the_first_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`leaderlink` listens there."""
+    free: list[int] = []  # What TCP had to offer.
+    tried: list[int] = []
+
+    class Crowded(socket.socket):
+        def bind(self, address: Any) -> None:
+            if self.type == socket.SOCK_STREAM:
+                super().bind(address)
+                free.append(self.getsockname()[1])
+                return
+            tried.append(address[1])
+            if len(tried) < 4:
+                raise OSError(errno.EADDRINUSE, "taken")
+            super().bind(address)
+
+    async def main() -> None:
+        monkeypatch.setattr(socket, "socket", Crowded)
+        async with opened() as (transport, _):
+            assert transport.address.port == tried[-1]
+        assert tried == free and len(free) == 4
+
+    asyncio.run(main())
+
+
+def test_without_the_kernels_list_ipv6_multicast_leaves_the_interface_to_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = open
+
+    def no_list(path: Any, *arguments: Any, **options: Any) -> Any:
+        if str(path) == "/proc/net/if_inet6":
+            raise FileNotFoundError(path)
+        return real(path, *arguments, **options)
+
+    asked: list[tuple[int, Any]] = []
+
+    class Noted(socket.socket):
+        def setsockopt(self, level: int, option: int, value: Any, *more: Any) -> None:  # type: ignore[override]
+            if option == socket.IPV6_MULTICAST_IF and level == socket.IPPROTO_IPV6:
+                asked.append((option, value))
+            super().setsockopt(level, option, value, *more)
+
+    async def main() -> None:
+        monkeypatch.setattr("builtins.open", no_list)
+        monkeypatch.setattr(socket, "socket", Noted)
+        with suppress(TransportError):  # The system may have no route for it, and says so.
+            async with opened(bind=Address("::1", 0), multicast=Address("ff02::4242", 47123)):
+                pass
+
+    asyncio.run(main())
+    assert asked == [(socket.IPV6_MULTICAST_IF, 0)]
 
 
 def test_an_address_of_another_machine_is_a_clear_error() -> None:

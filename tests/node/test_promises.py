@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from doyen.core.commands import Resign
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.kinds import Place, Promise
 from doyen.core.rank import STANDING_MAX
@@ -57,6 +58,13 @@ def test_every_kind_builds_a_machine_of_this_node(find: Any) -> None:
         machine = kind.build(place(kind.table.preset("lan", 3)))(RecordingOut())
         named = [getattr(machine, field, None) for field in ("me", "node", "seat")]
         assert NodeId("me") in (*named[:2], getattr(named[2], "node", None)), name
+
+
+@pytest.mark.parametrize("name", ELECTIONS)
+def test_a_kind_says_that_it_resigns_where_its_machine_hears_that(name: str) -> None:
+    kind = find_election(name)
+    machine = kind.build(place(kind.table.preset("lan", 3)))(RecordingOut())
+    assert kind.resigns == (Resign in machine.HEARS)
 
 
 def test_a_spanning_election_counts_on_and_finds_its_neighbours_and_who_may_not_lead_comes_last() -> None:
