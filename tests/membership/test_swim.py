@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.ids import Incarnation
 from doyen.core.link import LinkBroken
-from doyen.core.seeds import SeedsChanged
+from doyen.core.seeds import OwnAddressChanged, SeedsChanged
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
@@ -964,3 +964,19 @@ def test_a_suspicion_ends_the_sooner_the_more_confirm_it() -> None:
     """[Lifeguard §IV-B]"""
     assert [dogpile(ms(2000), ms(10_000), count, 3) for count in (0, 1, 3)] == [ms(10_000), ms(6000), ms(2000)]
     assert dogpile(ms(2000), ms(10_000), 9, 3) == dogpile(ms(2000), ms(10_000), 0, 0) == ms(2000)
+
+
+def test_a_member_that_moves_is_a_new_incarnation_at_its_new_address(out: RecordingOut) -> None:
+    here, there = Address("10.0.0.1", 1), Address("10.0.0.2", 1)
+    machine = Swim(A, PLAIN, out, FixedChance(), address=here)
+    before = machine.incarnation
+    machine.on_own_address_changed(OwnAddressChanged(here), 0)
+    assert machine.incarnation == before and out.take() == []
+    machine.on_own_address_changed(OwnAddressChanged(there), 0)
+    assert machine.incarnation == before + 1 and machine.view.members[A].address == there
+    out.take()
+    machine.on_message(B, Ping(1, A), 0)
+    (ack,) = [effect.message for effect in out.take() if isinstance(effect, Send)]
+    assert [(update.host, update.incarnation) for update in ack.updates if update.node == A] == [
+        (there.host, before + 1)
+    ]

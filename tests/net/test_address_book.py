@@ -35,6 +35,19 @@ def test_a_member_that_says_that_it_has_moved_is_reached_there() -> None:
     assert book.towards(TOLD, seconds(1)) == TOLD  # Somebody else may be there by now.
 
 
+def test_an_old_place_of_a_member_that_moved_does_not_count_more_than_its_view() -> None:
+    """With a key, its datagrams count as from where it echoed last, until it has echoed at its new address."""
+    book = AddressBook(ME)
+    book.heard(ANT, Incarnation(1), SEEN, seconds(1), elsewhere=True)
+    assert book.reach(ANT) == SEEN  # No other is known.
+    book.learn(view_of(MOVED, incarnation=2))
+    book.heard(ANT, Incarnation(2), SEEN, seconds(2), elsewhere=True)
+    assert (book.towards(MOVED, seconds(2)), book.reach(ANT)) == (MOVED, MOVED)
+    assert book.heard_since(seconds(2)) == {ANT} and book.incarnation_of(ANT) == 2
+    book.heard(ANT, Incarnation(2), SEEN, seconds(3))
+    assert book.reach(ANT) == SEEN  # It has echoed there, and speaks from there.
+
+
 def test_a_port_that_a_translation_chose_is_not_where_a_member_stays() -> None:
     book = AddressBook(ME)
     book.learn(view_of(TOLD))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from net_nodes import Node, until
 from doyen.core.codec import DATAGRAM_MAX, Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
+from doyen.core.view import Member, Status, ViewChanged, ViewEditor
 from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.net import aead, keys, keywatch
@@ -620,6 +622,34 @@ def test_nodes_with_a_key_elect_and_those_without_it_are_not_heard(caplog: pytes
     wanted = f"packets from 127.0.0.1 are sealed with a key I do not have (key id {key_id(OTHER).hex()})"
     assert any(wanted in line and "doyen keys list" in line for line in said)
     assert len([line for line in said if line.startswith("a:")]) == 1  # Said once, counted every time.
+
+
+def test_a_member_that_moved_is_looked_for_where_a_view_says_until_it_has_echoed_there() -> None:
+    """Else what is for it would go to its old address, for as long as one packet of the echo was lost."""
+
+    async def main() -> None:
+        a = sealed_node("a", Keyring([KEY]))
+        await a.driver.start()
+        b = sealed_node("b", Keyring([KEY]), seeds=(a.address,))
+        await b.driver.start()
+        await until(lambda: a.driver.addresses.of(NodeId("b")) == b.address)
+        seal = b.driver.seal
+        assert seal is not None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as moved:  # It answers no question.
+            moved.bind(("127.0.0.9", 0))
+            there = Address(*moved.getsockname())
+            editor = ViewEditor()
+            editor.put(Member(node=NodeId("b"), incarnation=Incarnation(2), status=Status.ALIVE, address=there))
+            a.driver.addresses.learn(ViewChanged(editor.view, (NodeId("b"),)))
+            b.driver.close()
+            before = a.driver.received_count
+            word = b.driver.codec.encode(NodeId("b"), Incarnation(1), "election", Bye(1))
+            moved.sendto(seal.seal(word, a.address), (a.address.host, a.address.port))
+            await until(lambda: a.driver.received_count > before)
+        assert a.driver.addresses.of(NodeId("b")) == there
+        a.driver.close()
+
+    asyncio.run(main())
 
 
 def test_the_largest_datagram_fits_sealed_too() -> None:

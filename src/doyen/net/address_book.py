@@ -75,10 +75,17 @@ class AddressBook:
         """
         return dict.fromkeys((*self.seeds, *list(self._addresses.values())[-FAN_OUT_MAX:]))
 
-    def heard(self, node: NodeId, incarnation: Incarnation, source: Address, now: Instant) -> None:
-        """Remember where and when a member was heard."""
-        self._remember(node, source)
-        self.unread.pop(source, None)
+    def heard(
+        self, node: NodeId, incarnation: Incarnation, place: Address, now: Instant, *, elsewhere: bool = False
+    ) -> None:
+        """Remember where and when a member was heard.
+
+        `elsewhere`: its datagram came from an address where it has not echoed yet, and the place is an earlier one.
+        It may have moved: then where a view says that it is counts more.
+        """
+        if not elsewhere or node not in self._addresses:
+            self._remember(node, place)
+        self.unread.pop(place, None)
         self._incarnations[node], self._heard_at[node] = incarnation, now
 
     def could_not_read(self, source: Address, reason: str, now: Instant) -> None:

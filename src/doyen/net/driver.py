@@ -339,6 +339,7 @@ class Driver:
             self.refused["empty"] += 1
             return
         header: Header | None = None
+        came_from = source
         try:
             opened = self._gate.open(data, source)
             if opened is None:
@@ -366,7 +367,7 @@ class Driver:
                 self._turn_away(judged, sender, source)
                 return
         self.received_count += 1
-        self.addresses.heard(sender, incarnation, source, self.clock())
+        self.addresses.heard(sender, incarnation, source, self.clock(), elsewhere=source != came_from)
         self.tallies.on_heard(envelope.channel, sender, envelope.message, self.clock())
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
