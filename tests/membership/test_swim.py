@@ -976,7 +976,7 @@ def test_a_member_that_moves_is_a_new_incarnation_at_its_new_address(out: Record
     assert machine.incarnation == before + 1 and machine.view.members[A].address == there
     out.take()
     machine.on_message(B, Ping(1, A), 0)
-    (ack,) = [effect.message for effect in out.take() if isinstance(effect, Send)]
+    (ack,) = [sent.message for sent in out.take() if isinstance(sent, Send) and isinstance(sent.message, Ack)]
     assert [(update.host, update.incarnation) for update in ack.updates if update.node == A] == [
         (there.host, before + 1)
     ]
