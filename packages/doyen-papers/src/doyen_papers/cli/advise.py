@@ -109,7 +109,7 @@ def command(plot: Path | None, as_json: bool, **given: Any) -> None:
 
 def _draw(nodes: int, given: dict[str, Any], advice: TimerAdvice, path: Path) -> None:
     """Draw the trade-off: what each further announcement that is waited for costs and brings."""
-    points = set()
+    points = {(advice.detection_max_s, advice.false_departures_per_hour)}
     for wish in WISHES:
         try:
             found = advise_timers(nodes, **given | {"false_departures_per_hour": wish})
