@@ -368,6 +368,10 @@ class Agent:
         if self.on_may_act is not None:
             self.on_may_act(reign.name)
 
+    def alone(self, reign: Reign) -> str:
+        """Return why this node leads alone, while it does: nobody has answered it, so others may lead elsewhere."""
+        return reign.alone if reign.alone and not self.sight.seen(reign.name).met_others else ""
+
     def _looked_for(self) -> str:
         """Return where this node looks for others, and what to give so that it finds more."""
         config = self.config

@@ -163,6 +163,7 @@ class Page:
             "mine": reign.mine is not None,
             "acts": reign.acts(node.clock()),
             "waits_for": reign.waits_for,
+            "alone": agent.alone(reign),
             "sentence": why.sentence,
             "lines": why.lines,
             "promise": why.promise,
@@ -205,7 +206,10 @@ class Page:
         node, agent = self._node, self._node.agent
         now = node.clock()
         known = [NodeId(member.name) for member in shown.members(agent.stack, now) if member.state != "left"]
-        names = [n for n in dict.fromkeys((*known, *agent.driver.addresses.heard_from())) if n != node.name]
+        reign = agent.stack.reigns.get(election)
+        leader = () if reign is None or reign.leader is None else (reign.leader,)  # It alone knows whether it acts.
+        heard = agent.driver.addresses.heard_from()
+        names = [name for name in dict.fromkeys((*leader, *known, *heard)) if name != node.name]
         questions = agent.views.questions(election, names, now)
         for name, question in questions:
             agent.driver.ask(VIEWS, name, question)
@@ -220,6 +224,7 @@ class Page:
         own = {
             "name": node.name,
             "age_s": 0.0,
+            "asking": False,
             "leader": None if reign is None else reign.leader,
             "term": None if reign is None or reign.term is None else reign.term.number,
             "acts": None if reign is None else reign.acts(now),
@@ -282,6 +287,7 @@ def _row(name: str, row: Row, now: int) -> dict[str, Any]:
         "name": name,
         "age_s": None if row.heard_at is None else (now - row.heard_at) / 1e9,
         "silent": row.unanswered >= 2,
+        "asking": row.awaited(now),  # What else stands here is of an earlier look.
         "leader": row.leader,
         "term": row.term,
         "acts": row.acts,
