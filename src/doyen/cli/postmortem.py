@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from doyen.cli.output import json_flag, print_json
+from doyen.cli.outputs import INCIDENT, OutputFile
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
 from doyen.eyes.lanes import Lanes, Span
@@ -17,7 +18,7 @@ REIGNS_SHOWN = 20
 
 @click.command("postmortem", help="Lay the recordings FILE… of several nodes on one clock: who acted when, and why.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML file to look at.")
+@click.option("-o", "--output", type=OutputFile(INCIDENT), help="Write one HTML file to look at.")
 @click.option("--title", default="", help="A title for it; by default the name of the group.")
 @click.option(
     "--what-if",

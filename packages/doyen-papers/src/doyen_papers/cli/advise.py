@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import click
 
-from doyen.cli.options import DurationText, OutputFile, plot_flag
+from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
+from doyen.cli.outputs import OutputFile, plot_flag
 from doyen.errors import ConfigError
 from doyen.eyes.plot import Plot
 from doyen_papers.analysis.announce_timers import TimerAdvice, advise_timers
