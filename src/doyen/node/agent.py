@@ -297,7 +297,7 @@ class Agent:
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:
-                log.warning("%s: %s", self.name, remark.text)
+                self.driver.complain(remark.text, remark.text)  # It may come and go with each try.
 
     def _reigning(self) -> "dict[str, Reigning]":
         """Return the elections as a recording keeps them."""

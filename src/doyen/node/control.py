@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # Who asks has no use for the server's modules: they are load
     from doyen.node.node import Node
 
 REQUEST_MAX: Final = 4096
+TOO_LONG: Final = f"what is asked is too long: a request has at most {REQUEST_MAX} bytes"
 CONNECTIONS_MAX: Final = 32
 PATH_MAX: Final = 100  # Of a unix socket's path, on every system.
 
@@ -94,7 +95,10 @@ class Control:
 
         try:
             async with asyncio.timeout(10):
-                line = await reader.readline()
+                try:
+                    line = await reader.readline()
+                except ValueError:
+                    raise LocalProtocolError(TOO_LONG) from None
             request = msgspec.json.decode(line, type=dict[str, Any])
             if request.get("do") == "watch":
                 await self._watch(writer)
@@ -346,7 +350,10 @@ def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
     """Ask a node one question, and return its answer."""
     try:
         with _connected(path, timeout_s) as line, line.makefile("rb") as answers:
-            line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
+            asked = msgspec.json.encode({"do": do, **fields}) + b"\n"
+            if len(asked) > REQUEST_MAX:
+                raise ConfigError(f"{TOO_LONG}, and this one {len(asked):,}")
+            line.sendall(asked)
             answer = answers.readline()
     except TimeoutError:
         raise TransportError(
