@@ -435,7 +435,7 @@ def test_the_page_of_a_stopped_node_counts_on_nothing_that_it_said() -> None:
             assert await page.is_hidden("#lease")
             assert "ant last said: " in await page.text_content("#sentence")
             assert "ant does not answer, so nothing is known here" in await page.text_content("#sides")
-            assert "All below is what ant said until" in await page.text_content("#warnings")
+            assert "All here is what ant said until" in await page.text_content("#warnings")
             ends = await page.evaluate("window.doyenLanes.goesOn")  # Of a bar that has no end.
             await asyncio.sleep(1.5)
             assert await page.evaluate("window.doyenLanes.goesOn") == ends < time.time() - 1.5
@@ -444,6 +444,8 @@ def test_the_page_of_a_stopped_node_counts_on_nothing_that_it_said() -> None:
             await page.wait_for_function(AGREE)
             assert await page.evaluate("window.doyenLanes.goesOn") > time.time() - 5
             assert "ant last said" not in await page.text_content("#sentence")
+            changes = "(text) => document.getElementById('changes').textContent.includes(text)"
+            await page.wait_for_function(changes, arg="ant did not run for")
 
     asyncio.run(main())
 

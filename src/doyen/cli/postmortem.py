@@ -9,7 +9,6 @@ from doyen.cli.outputs import INCIDENT, OutputFile
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
 from doyen.eyes.lanes import Lanes, Span
-from doyen.net.recording.reader import segments
 from doyen.postmortem.gather import postmortem
 from doyen.postmortem.picture import Incident
 
@@ -29,9 +28,6 @@ REIGNS_SHOWN = 20
 )
 @json_flag
 def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:
-    parts = [part for file in files for part in segments(file) if part.exists()]
-    if output is not None and output.exists() and any(map(output.samefile, parts)):
-        raise ConfigError(f"--output {output} is one of the recordings: give another name, such as incident.html")
     found = postmortem(files, title, what_if)
     write(found, output, "--output")
     if as_json:

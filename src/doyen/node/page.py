@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen import __version__
-from doyen.core.clock import FOREVER, Duration
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
 from doyen.eyes import assets
@@ -32,6 +32,9 @@ from doyen.node.views import Row
 if TYPE_CHECKING:
     from doyen.node.node import Node
 
+TICK_S: Final = 0.5  # A page that is open looks so often whether its node was stopped (SIGSTOP, a suspended machine),
+STOPPED_S: Final = 1.5  # which it was if it looks so late.
+LEFT_AFTER_S: Final = 60.0  # A page that nobody asks for any more looks no further.
 ACT_S: Final = 5.0  # How long a request waits for its action to end.
 
 Answer = tuple[int, str, bytes]
@@ -62,6 +65,10 @@ class Page:
         self.number = 0  # Of the last change that watchers were told.
         self._folds: dict[str, Fold] = {}
         self._acting: set[asyncio.Task[None]] = set()
+        self._asked_at: Instant = 0  # By the node's own clock,
+        self._looked: tuple[Instant, float] | None = None  # and when it looked last, also by the wall clock.
+        self._timer: asyncio.TimerHandle | None = None
+        node.agent.driver.on_close(self._close)
         for name, reign in node.agent.stack.reigns.items():
             self._begin(name, reign)
 
@@ -83,6 +90,7 @@ class Page:
 
     def on_event(self, event: Event) -> None:
         """Follow an event, and tell watchers what it changes in the lanes of each election."""
+        self._look()
         told = msgspec.to_builtins(event)
         for name, reign in self._node.agent.stack.reigns.items():
             if name not in self._folds:
@@ -96,6 +104,32 @@ class Page:
         change = {"number": self.number, "election": election, "changes": done}
         for tell in self.tells:
             tell(b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n")
+
+    # Whether its own process was stopped.
+
+    def _look(self) -> None:
+        """Find out whether this process was stopped since it looked last, and show it."""
+        now, wall = self._node.clock(), time.time()
+        before, self._looked = self._looked, (now, wall)
+        if before is not None and now - before[0] > STOPPED_S * 1e9:
+            for name, fold in self._folds.items():
+                self._tell(name, fold.did_not_run(self._node.name, min(before[1] + TICK_S, wall), wall))
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._look()
+        if self.tells or self._node.clock() - self._asked_at < LEFT_AFTER_S * 1e9:
+            self._watch()
+        else:
+            self._looked = None
+
+    def _watch(self) -> None:
+        if self._timer is None and self._node.agent.driver.running:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._look_again)
+
+    def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _led_since(self, election: str, reign: Reign) -> float | None:
         """Return since when the leader leads, by its own word once that has come, and show it in the lanes."""
@@ -111,6 +145,9 @@ class Page:
 
     def answer(self, path: str, query: dict[str, list[str]], *, may_act: bool) -> dict[str, Any] | None:
         """Return the JSON of a path below /page; None where there is none."""
+        self._look()
+        self._asked_at = self._node.clock()
+        self._watch()
         agent = self._node.agent
         election = query.get("election", [""])[-1]
         if election not in agent.stack.reigns and election:

@@ -174,7 +174,7 @@ export function drawLanes(element, data, options = {}) {
     pen.save();
     pen.beginPath(); pen.rect(gutter, 0, width - gutter, height); pen.clip();
     for (const window of windows) drawWindow(window);
-    if (known !== null) drawWindow({begin: known, end: null, kind: "down", label: "no answer: nothing is known"});
+    if (known !== null) drawWindow({begin: known, end: null, kind: "down", label: "no answer"});
     lanes.forEach(drawLane);
     drawArrows();
     drawMarks(everybody, AXIS - 6);

@@ -128,7 +128,7 @@ function lastWord() { // Nothing here is of now any more: each part says of when
   const when = lanes ? lanes.clock(at) : new Date(at * 1000).toLocaleTimeString();
   document.title = `no answer from ${node} · doyen`;
   lanes?.knownUntil(at);
-  fill(id("warnings"), [`All below is what ${node} said until ${when}. Nothing is known here of what happened since.`], text => element("p", text, "bad"));
+  fill(id("warnings"), [`All here is what ${node} said until ${when}. Nothing is known here of what happened since.`], text => element("p", text, "bad"));
   put(id("sentence"), `${node} last said: ${told.sentence}`);
   put(id("sides"), `${node} does not answer, so nothing is known here of who agrees. The views below are of ${when} and before.`, "bad");
   for (const line of id("matrix").querySelectorAll("tbody tr")) line.className = "stale";
