@@ -76,7 +76,7 @@ def test_the_files_of_other_commands_are_known(tmp_path: Path) -> None:
         assert why_kept(file, sort) == "" and file.stat().st_size > 0
 
     plan = {"group": "g", "election": "", "kind": "hybrid", "members": ["ant"], "predicted_s": 0.1}
-    written(DRILL, lambda file: drill._keep(file, plan))
+    written(DRILL, lambda file: drill.keep(file, plan))
     written(REPLAYS, lambda file: file.write_text(replay_line(msgspec.convert({}, Scenario), 7)))
     written(REPORT, lambda file: file.write_text(page([], "")))
 

@@ -12,10 +12,10 @@ import pytest
 import doyen
 from doyen.cli import doctor, main
 from doyen.core.ids import NodeId, Term
-from doyen.errors import ConfigError, LeadershipLost
-from doyen.node.campaign import Campaign
+from doyen.errors import ConfigError
+from doyen.node.campaign import Campaign, why_not_in
 from doyen.node.control import REQUEST_MAX, ask
-from doyen.runner.runner import _Runner
+from doyen.runner.runner import left_to
 
 
 def said(line: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -91,55 +91,32 @@ def test_a_voter_that_is_named_twice_is_refused(tmp_path: Path, capsys: pytest.C
     ],
 )
 def test_why_nothing_is_handed_on_in_a_term_is_true(number: int | None, mine: int | None, words: str) -> None:
-    term = None if mine is None else Term(mine, NodeId("ant"))
-    campaign: Any = Campaign.__new__(Campaign)
-    campaign._node = SimpleNamespace(name="ant")
-    campaign._reign = SimpleNamespace(mine=term, term_max=3)
-    assert campaign._why_not_in(number) == words
-    assert words in str(LeadershipLost(number or 0, words))
+    assert why_not_in(number, "ant", None if mine is None else Term(mine, NodeId("ant")), 3) == words
 
 
 def test_prepare_says_that_an_election_names_no_heir(caplog: pytest.LogCaptureFixture) -> None:
-    campaign: Any = Campaign.__new__(Campaign)
-    campaign._node = SimpleNamespace(name="ant")
     reign: Any = SimpleNamespace(machine=SimpleNamespace(baton=None), kind=SimpleNamespace(title="gossip (hybrid)"))
-    campaign._reign = reign
+    campaign: Any = SimpleNamespace(_node=SimpleNamespace(name="ant"), _reign=reign, baton=None)
     with caplog.at_level(logging.WARNING, "doyen"):
-        campaign.prepare()
+        Campaign.prepare(campaign)
         assert caplog.messages == ["ant: prepare() waits for ever: gossip (hybrid) names no heir, only quorum does"]
-        reign.machine.baton = b""
-        campaign.prepare()
+        campaign.baton = b""
+        Campaign.prepare(campaign)
     assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize(
-    ("others", "voters", "words"),
-    [
-        (["bee"], [], "by SIGTERM: handed over; sh"),
-        ([], ["bee", "cat"], "by SIGTERM: resigned; the other voters elect the next; sh"),
-        ([], [], "by SIGTERM: no other member is here to take over; sh"),
-    ],
-)
-def test_a_runner_that_ends_does_not_deny_that_voters_are_left(
-    others: list[str], voters: list[str], words: str
-) -> None:
-    import asyncio
-
-    async def ended() -> str:
-        return "exit code 0"
-
-    lines: list[str] = []
-    runner: Any = SimpleNamespace(signal="SIGTERM", words=["sh"], _say=lambda what, text, **more: lines.append(text))
-    asyncio.run(_Runner._say_end(runner, SimpleNamespace(pid=7, ended=ended), others, voters))  # type: ignore[arg-type]
-    assert lines[0].startswith(words)
+def test_a_runner_that_ends_does_not_deny_that_voters_are_left() -> None:
+    assert left_to(["bee"], ["bee", "cat"]) == left_to(["bee"], []) == "handed over"
+    assert left_to([], ["bee", "cat"]) == "resigned; the other voters elect the next"
+    assert left_to([], []) == "no other member is here to take over"
 
 
 def test_doctor_counts_packets_that_are_not_sealed_and_finds_who_leads_alone() -> None:
-    (found,) = doctor._refusals("g/ant", {"clear": 7})
+    (found,) = doctor.refusals("g/ant", {"clear": 7})
     assert found.verdict == "wrong" and found.what == "g/ant: 7 × clear" and "--key-file" in found.advice
     told = {"alone": "seed bee:1 did not answer within 10s", "silent_seeds": ["bee:1"], "waits_for": "", "advice": ""}
-    first, second = doctor._not_met("g/ant", told)
+    first, second = doctor.not_met("g/ant", told)
     assert (first.verdict, first.what) == ("wrong", "g/ant leads alone: seed bee:1 did not answer within 10s")
     assert "--seed HOST" in first.advice and second.what == "g/ant: seed bee:1 has not answered"
-    (found,) = doctor._not_met("g/ant", told | {"alone": "nobody was found", "silent_seeds": []})
+    (found,) = doctor.not_met("g/ant", told | {"alone": "nobody was found", "silent_seeds": []})
     assert found.verdict == "note"

@@ -267,9 +267,9 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
         if told.get("state_lost"):
             then = "start it again; a voter of a quorum under another name, for what it promised is lost"
             yield Finding("wrong", f"{who}: {told['state_lost']}", then)
-        yield from _not_met(who, told)
+        yield from not_met(who, told)
         yield from _near(who, told)
-        yield from _refusals(who, told["refused"])
+        yield from refusals(who, told["refused"])
         yield from _voters(who, path)
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
@@ -313,7 +313,7 @@ def _voters(who: str, path: Path) -> Iterator[Finding]:
         yield Finding(sort, f"{who}: of {voters} {in_words(told['may_fail'])}", "" if sort == "ok" else "doyen voters")
 
 
-def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
+def not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
     """Find what was given to a node and has not come true: members that are expected, and seeds."""
     if told.get("would_wait_for") and not told["waits_for"]:
         yield Finding("note", f"{who} could not act as leader yet: {told['would_wait_for']}", told["advice"])
@@ -411,7 +411,7 @@ _REFUSED = {
 }
 
 
-def _refusals(who: str, refused: dict[str, int]) -> Iterator[Finding]:
+def refusals(who: str, refused: dict[str, int]) -> Iterator[Finding]:
     for reason, count in refused.items():
         if reason in _REFUSED:
             yield Finding(

@@ -103,7 +103,7 @@ def command(
     plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
-    _keep(place, plan)
+    keep(place, plan)
     if as_json:
         print_json(plan | {"report": str(place)})
     else:
@@ -237,7 +237,7 @@ def _ended(leader: Path, pid: int, how: str, election: str, cooldown_s: float) -
                 os.kill(pid, signal.SIGCONT)
 
 
-def _keep(place: Path, plan: dict[str, Any]) -> None:
+def keep(place: Path, plan: dict[str, Any]) -> None:
     import msgspec
 
     place.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")

@@ -308,8 +308,7 @@ class _Runner:
         if ward is None:
             text = f"{self.words[0]} was not running here"
         else:
-            left = "resigned; the other voters elect the next" if voters else "no other member is here to take over"
-            code, left = await ward.ended(), "handed over" if others else left
+            code, left = await ward.ended(), left_to(others, voters)
             text = f"{left}; {self.words[0]} (pid {ward.pid}) had ended before ({code})"
         self._say("stopped", f"{by}: {text}", signal=self.signal)
 
@@ -337,6 +336,13 @@ class _Runner:
         else:
             line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {plain(text)}"
         print(line, file=sys.stderr, flush=True)
+
+
+def left_to(others: Sequence[str], voters: Sequence[str]) -> str:
+    """Return what became of leadership, where these members are here, or these voters are left."""
+    if others:
+        return "handed over"
+    return "resigned; the other voters elect the next" if voters else "no other member is here to take over"
 
 
 def _wall(at: Instant | None, node: Node) -> float:
