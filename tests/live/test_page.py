@@ -547,6 +547,6 @@ def test_axe_finds_nothing_serious_and_a_keyboard_can_do_all(scheme: str, width:
             await page.focus("#matrix td button")
             await page.keyboard.press("ArrowRight")
             await page.keyboard.press("Enter")
-            assert "holds bee to be alive" in await page.inner_text("#cell")
+            assert "ant has held bee alive for" in await page.inner_text("#cell")
 
     asyncio.run(main())
