@@ -82,6 +82,20 @@ def test_clocks_that_hardly_differ_draw_nothing_and_a_reign_is_drawn_once() -> N
     )  # fmt: skip
 
 
+def test_a_node_that_was_stopped_did_not_lead_meanwhile_nor_beside_another() -> None:
+    fold = Fold("orders")
+    fold.add({"kind": "elected", "at": 10.0, "leader": "ant", "term": 1})
+    fold.did_not_run("ant", 20.0, 34.0)
+    fold.add({"kind": "lost", "at": 34.1, "leader": "ant", "term": 1, "reason": "outranked"})
+    fold.add({"kind": "elected", "at": 34.1, "leader": "bee", "term": 2})
+    fold.led_before("bee", 22.0)
+    spans = [(span.lane, span.kind, span.begin, span.end) for span in fold.whole(now=40.0).spans]
+    assert ("ant", "leads", 10.0, 20.0) in spans and ("ant", "paused", 20.0, 34.0) in spans
+    assert ("bee", "leads", 22.0, 34.1) in spans and ("bee", "leads", 34.1, None) in spans
+    assert not any("led beside" in mark.label for mark in fold.whole(now=40.0).marks)
+    assert any(mark.label == "ant did not run for 14.0 s" for mark in fold.whole(now=40.0).marks)
+
+
 def test_where_several_lead_nobody_ends_another_reign() -> None:
     fold = Fold("orders", leader_count=2)
     for leader in ("ant", "bee"):

@@ -85,7 +85,7 @@ def test_members_shows_everybody_and_who_leads(group: None) -> None:
         not member["me"] for member in told["members"]
     ]
     shown = run("members").stdout.splitlines()
-    assert shown[0].startswith(f"orders · 3 members · leader {told['leader']} since ")
+    assert shown[0].startswith(f"orders · 3 members · {told['leader']} has led for ")
     assert "NOT authenticated" in shown[0]
     assert f"{told['leader']}★" in "\n".join(shown[1:])
     assert shown[1].split() == ["NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION"]
@@ -111,7 +111,7 @@ def test_leader_and_explain_say_who_and_why(group: None) -> None:
     leader = asked("leader")["leader"]
     assert leader in ("ant", "bee")
     done = run("leader")
-    assert done.stdout.startswith(f"{leader} leads orders since ")
+    assert done.stdout.startswith(f"{leader} has led orders for ")
     assert run("leader", "--name", leader, "--mine").returncode == 0
     assert run("leader", "--name", "cat", "--mine").returncode == 3
     addresses = {member["name"]: member["address"] for member in asked("members")["members"]}

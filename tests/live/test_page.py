@@ -29,7 +29,7 @@ AGREE = "() => document.getElementById('sides').textContent.startsWith('All that
 # When another leader than that one was first shown, by this machine's clock, and the sentences that were shown then.
 WATCH = """(old) => { window.shown = null; const look = () => {
   const who = document.getElementById('who').textContent;
-  if (window.shown || who.startsWith(old) || !/ has led for/.test(who)) return;
+  if (window.shown || who.startsWith(old) || !/ has (led|been named leader) for/.test(who)) return;
   const change = document.querySelector('#changes .elected span')?.textContent ?? '';
   if (!change.startsWith(who.split(' ')[0])) return;
   window.shown = {at: Date.now() / 1000, who, why: document.getElementById('sentence').textContent, change};
@@ -433,9 +433,38 @@ def test_the_page_of_a_stopped_node_counts_on_nothing_that_it_said() -> None:
             await page.wait_for_function(says, arg="no answer from this node for", timeout=15_000)
             assert f"{leader} led, as ant last said" in await page.text_content("#who")
             assert await page.is_hidden("#lease")
+            assert "ant last said: " in await page.text_content("#sentence")
+            assert "ant does not answer, so nothing is known here" in await page.text_content("#sides")
+            assert "All here is what ant said until" in await page.text_content("#warnings")
+            ends = await page.evaluate("window.doyenLanes.goesOn")  # Of a bar that has no end.
+            await asyncio.sleep(1.5)
+            assert await page.evaluate("window.doyenLanes.goesOn") == ends < time.time() - 1.5
             cluster.members["ant"].process.send_signal(signal.SIGCONT)
             await page.wait_for_function(says, arg="live", timeout=30_000)
             await page.wait_for_function(AGREE)
+            assert await page.evaluate("window.doyenLanes.goesOn") > time.time() - 5
+            assert "ant last said" not in await page.text_content("#sentence")
+            changes = "(text) => document.getElementById('changes').textContent.includes(text)"
+            await page.wait_for_function(changes, arg="ant did not run for")
+
+    asyncio.run(main())
+
+
+@pytest.mark.soak
+def test_a_leader_that_does_not_act_yet_is_not_said_to_lead_on_the_page_of_another() -> None:
+    async def main() -> None:
+        flags = [*FLAGS, "--expect", "3"]
+        async with agents("ant", "bee", flags=flags) as (cluster, urls), browser() as started:
+            leader = cluster.agreed()
+            follower = next(name for name in urls if name != leader)
+            page, complaints = await opened(started, urls[follower])
+            warned = "(text) => document.getElementById('warnings').textContent.includes(text)"
+            await page.wait_for_function(warned, arg=f"{leader} is named leader, but does not act yet, as it says")
+            assert f"{leader} has been named leader for" in await page.text_content("#who")
+            assert f"{leader} is named leader, and does not act yet." in await page.text_content("#sentence")
+            await cluster.start("cat")
+            await page.wait_for_function("() => / has led for/.test(document.getElementById('who').textContent)")
+            assert complaints == []
 
     asyncio.run(main())
 
@@ -518,6 +547,6 @@ def test_axe_finds_nothing_serious_and_a_keyboard_can_do_all(scheme: str, width:
             await page.focus("#matrix td button")
             await page.keyboard.press("ArrowRight")
             await page.keyboard.press("Enter")
-            assert "holds bee to be alive" in await page.inner_text("#cell")
+            assert "ant has held bee alive for" in await page.inner_text("#cell")
 
     asyncio.run(main())

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from doyen.cli import main, resign
+from doyen.cli.local import ON_ITS_MACHINE, UNKNOWN
 from doyen.errors import TransportError
 from doyen.node.control import ask, find_node, find_nodes, local_nodes
 from doyen.node.registration import make_private, runtime_dir, runtime_dirs
@@ -77,7 +78,9 @@ def test_whichever_node_of_this_machine_leads_it_is_mine(runtime: Path, capsys: 
         nodes.enter_context(node(runtime / "g/bee.sock", said("bee", leads=True)))
         assert run("leader", "--mine") == 0
         assert run("leader", "--mine", "--name", "ant") == 3
-    assert "bee leads g" in capsys.readouterr().out
+    said_so = capsys.readouterr().out.splitlines()
+    assert said_so[0] == f"bee has been named leader of g for 1 s (term 3); {UNKNOWN}"  # Nobody here can ask it.
+    assert said_so[1] == "bee has led g for 1 s (term 3)"
 
 
 def test_a_leader_that_does_not_act_yet_is_called_so(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +99,38 @@ def test_a_leader_that_does_not_act_yet_is_called_so(runtime: Path, capsys: pyte
         for command in ("members", "watch"):
             assert run(command) == 0
             assert f"bee is named leader (term 3), but does not act yet: {why}" in capsys.readouterr().out
+
+
+def test_a_leader_on_another_machine_is_believed_whether_it_acts(
+    runtime: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"members": [], "sealed": True, "membership": "swim", "leader_since_s": 1.0}
+    told = said("ant") | status | {"sentence": 'bee leads "g" (term 3).', "lines": [], "history": []}
+    words = {
+        True: {
+            "leader": "bee has led g for 1 s (term 3)",
+            "members": "g · 0 members · bee has led for 1 s (term 3)",
+            "explain": 'bee leads "g" (term 3).',
+            "watch": "bee leads (term 3)",
+        },
+        False: {
+            "leader": f"bee is named leader, but does not act yet: {ON_ITS_MACHINE} (g, term 3)",
+            "members": f"bee is named leader (term 3), but does not act yet: {ON_ITS_MACHINE}",
+            "explain": f'bee is named leader of "g" (term 3), and does not act yet: {ON_ITS_MACHINE}.',
+            "watch": f"bee is named leader (term 3), but does not act yet: {ON_ITS_MACHINE}",
+        },
+        None: {
+            "leader": f"bee has been named leader of g for 1 s (term 3); {UNKNOWN}",
+            "members": f"bee has been named leader for 1 s (term 3); {UNKNOWN}",
+            "explain": f'bee is named leader of "g" (term 3), and {UNKNOWN}.',
+            "watch": f"bee is named leader (term 3); {UNKNOWN}",
+        },
+    }
+    for acts, shown in words.items():
+        with node(runtime / "g/ant.sock", told | {"acts": acts}):
+            for command, text in shown.items():
+                assert run(command) == 0
+                assert text in capsys.readouterr().out.splitlines()[0], (acts, command)
 
 
 def test_any_name_can_be_asked_to_resign(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +152,7 @@ def test_who_leads_next_is_waited_for_a_while(
 
 
 def test_watch_says_that_its_node_has_ended(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with node(runtime / "g/ant.sock", said("ant")):
+    with node(runtime / "g/ant.sock", said("ant") | {"acts": True}):
         assert run("watch") == 0
     out, err = capsys.readouterr()
     assert "bee leads (term 3)" in out and "ant has ended" in err

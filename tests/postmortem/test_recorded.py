@@ -300,11 +300,11 @@ def test_a_bad_file_gets_one_line(paused: Recorded, tmp_path: Path, capsys: pyte
     assert code == 2 and "--output" in err
     before = second.read_bytes()
     code, _, err = run(capsys, first, second, "-o", second)
-    assert code == 2 and "is one of the recordings" in err and second.read_bytes() == before
+    assert code == 2 and "is there already, and is not a postmortem" in err and second.read_bytes() == before
     older = second.with_name(f"{second.name}.1")  # It is read, too, though nobody has named it.
     older.write_bytes(b"the older segment")
     code, _, err = run(capsys, first, second, "-o", older)
-    assert code == 2 and "is one of the recordings" in err and older.read_bytes() == b"the older segment"
+    assert code == 2 and "is not a postmortem" in err and older.read_bytes() == b"the older segment"
 
 
 def test_a_reign_goes_on_over_the_end_of_a_segment(tmp_path: Path) -> None:

@@ -123,3 +123,26 @@ def test_what_two_did_before_the_first_difference_is_part_of_the_verdict(tmp_pat
         after.together_s == pytest.approx(before.together_s, abs=0.1) and after.when[: len(before.when)] == before.when
     )
     assert f"simulated from {at:.3f} s on: {before.sentence[:24]}" in after.sentence  # "… for 2."
+
+
+def resign_then_stop(cluster: Cluster) -> None:
+    cluster.run_for("2s")
+    cluster.resign(cluster.run_until_leader())
+    cluster.run_for("3s")
+    next_one = cluster.run_until_leader()
+    cluster.pause(next_one)
+    cluster.run_for("500ms")
+    cluster.resume(next_one)
+    cluster.run_for("4s")
+
+
+def test_a_simulated_reign_goes_on_after_a_pause(tmp_path: Path) -> None:
+    stopped = Recorded(tmp_path, election="fast", announce={"listen_timeout": "2s"}).run(resign_then_stop)
+    guessed = postmortem(stopped.paths, "", ["bye_target_prob=0"])
+    spans = guessed.lanes.spans
+    pause = max((span for span in spans if span.kind == "paused"), key=lambda span: span.begin)
+    simulated = next(window for window in guessed.lanes.windows if window.kind == "simulated")
+    assert pause.begin > simulated.begin and pause.end is not None
+    led = [span for span in spans if span.kind == "leads" and span.lane == pause.lane]
+    assert any(span.end == pytest.approx(pause.begin) for span in led)
+    assert any(span.begin == pytest.approx(pause.end) and span.end == pytest.approx(guessed.lanes.end) for span in led)

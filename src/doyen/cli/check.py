@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from doyen.check.case import Case, picture, played, to_text, transcript, usual_of
 from doyen.check.turns import Faults
 from doyen.cli.output import json_flag, print_json
+from doyen.cli.outputs import COUNTEREXAMPLE, PICTURE, check_kept
 from doyen.cli.sim.run import node_tables
 from doyen.core.clock import FOREVER, Duration, parse_duration
 from doyen.errors import ConfigError
@@ -156,8 +157,10 @@ def _counterexample(case: Case, rule: str, choices: list[int], to: Path | None) 
     lines = transcript(case.names(), rows)
     found: dict[str, Any] = {"rule": rule, "text": violation.text, "transcript": lines}
     if to is not None:
-        to.mkdir(parents=True, exist_ok=True)
         scenario, drawn = to / f"{rule}.toml", to / f"{rule}.svg"
+        check_kept([scenario], COUNTEREXAMPLE, "--to")
+        check_kept([drawn], PICTURE, "--to")
+        to.mkdir(parents=True, exist_ok=True)
         scenario.write_text(to_text(case, choices, lines), encoding="utf-8")
         drawn.write_text(picture(case.names(), rows), encoding="utf-8")
         found |= {"scenario": str(scenario), "picture": str(drawn)}

@@ -267,9 +267,9 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
         if told.get("state_lost"):
             then = "start it again; a voter of a quorum under another name, for what it promised is lost"
             yield Finding("wrong", f"{who}: {told['state_lost']}", then)
-        yield from _not_met(who, told)
+        yield from not_met(who, told)
         yield from _near(who, told)
-        yield from _refusals(who, told["refused"])
+        yield from refusals(who, told["refused"])
         yield from _voters(who, path)
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
@@ -313,10 +313,14 @@ def _voters(who: str, path: Path) -> Iterator[Finding]:
         yield Finding(sort, f"{who}: of {voters} {in_words(told['may_fail'])}", "" if sort == "ok" else "doyen voters")
 
 
-def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
+def not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
     """Find what was given to a node and has not come true: members that are expected, and seeds."""
     if told.get("would_wait_for") and not told["waits_for"]:
         yield Finding("note", f"{who} could not act as leader yet: {told['would_wait_for']}", told["advice"])
+    if told.get("alone"):
+        sort: Literal["note", "wrong"] = "wrong" if told.get("silent_seeds") else "note"
+        then = "others that it does not hear may lead, too: give all members the address of one, --seed HOST"
+        yield Finding(sort, f"{who} leads alone: {told['alone']}", then)
     unresolved = told.get("unresolved_seeds", ())
     for seed in unresolved:
         then = "mend the name, or give an address: --seed HOST:PORT"
@@ -400,17 +404,18 @@ _REFUSED = {
     "group": "somebody sends for another group to this port: give one of them another port",
     "version": "a member speaks another version: upgrade the older one",
     "seal": "packets are sealed with another key, or forged: doyen keys list on both sides",
+    "clear": "packets are not sealed, and this group has a key: give their sender the key file, --key-file",
     "key": "packets are sealed with a key that is not here: doyen keys list on both sides",
     "no address": "members are known whose address is not: give --advertise on them",
     "too large": "messages do not fit a datagram: shorter names or less --meta",
 }
 
 
-def _refusals(who: str, refused: dict[str, int]) -> Iterator[Finding]:
+def refusals(who: str, refused: dict[str, int]) -> Iterator[Finding]:
     for reason, count in refused.items():
         if reason in _REFUSED:
             yield Finding(
-                "wrong" if reason in ("namesake", "seal", "key") else "note",
+                "wrong" if reason in ("namesake", "clear", "seal", "key") else "note",
                 f"{who}: {count} × {reason}",
                 _REFUSED[reason],
             )

@@ -15,6 +15,7 @@ import click
 
 from doyen.cli.local import ask, which_election, which_node
 from doyen.cli.output import print_json, progress
+from doyen.cli.outputs import DRILL, OutputFile
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
 from doyen.node import control
 from doyen.node.control import find_nodes
@@ -47,7 +48,7 @@ LONE_DELAY_S: Final = 0.000_05  # Of one machine to itself, where nobody has mea
 @click.option("--simulate", type=click.IntRange(3, 1000), default=20, show_default=True, help="Takeovers to simulate.")
 @click.option(
     "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(DRILL),
     default=None,
     help="Where the report is kept [doyen-drill-GROUP-TIME.json].",
 )
@@ -96,15 +97,13 @@ def command(
         click.echo(f"{told['leader']} leads {told['group']} (term {told['term']}), {len(told['members'])} members")
         click.echo(f"  predicted  {_span(predicted)}, {simulate} simulated with this group's own timers")
         click.echo(f"  bound      {bound_s:.3f} s, if nothing is lost and nobody is slow")
-    if report is not None and not report.parent.is_dir():
-        raise ConfigError(f"--report {report}: {report.parent} is no folder; nothing was done")
     if not yes:
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
     plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
-    _keep(place, plan)
+    keep(place, plan)
     if as_json:
         print_json(plan | {"report": str(place)})
     else:
@@ -238,7 +237,7 @@ def _ended(leader: Path, pid: int, how: str, election: str, cooldown_s: float) -
                 os.kill(pid, signal.SIGCONT)
 
 
-def _keep(place: Path, plan: dict[str, Any]) -> None:
+def keep(place: Path, plan: dict[str, Any]) -> None:
     import msgspec
 
     place.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")

@@ -4,7 +4,15 @@ import sys
 
 import click
 
-from doyen.cli.local import ask_first, ask_leader, reigned, waits_for, which_election, which_node
+from doyen.cli.local import (
+    UNKNOWN,
+    ask_first,
+    ask_leader,
+    reigned,
+    stands,
+    which_election,
+    which_node,
+)
 from doyen.cli.output import print_json
 from doyen.node.control import find_nodes
 from doyen.node.lines import CARE, GOOD, paint
@@ -18,10 +26,10 @@ from doyen.node.lines import CARE, GOOD, paint
 def command(group: str | None, name: str | None, as_json: bool, election: str, mine: bool, only_address: bool) -> None:
     nodes = find_nodes(group, name)
     if mine:  # Several may run here.
-        told = ask_leader(nodes, "leader", election=election)
+        told = ask_leader(nodes, "leader", election=election, ask_leader=True)
     else:
-        _, told = ask_first(nodes, "leader", election=election)
-    why = waits_for(told, election)
+        _, told = ask_first(nodes, "leader", election=election, ask_leader=True)
+    acts, why = stands(told, election)
     if as_json:
         print_json(told | ({"acts": False, "waits_for": why} if why else {}))
     elif told["leader"] is None:
@@ -35,9 +43,11 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
         text = f"is named leader, but does not act yet: {why}"
         click.echo(f"{paint(told['leader'], CARE, sys.stdout)} {text} ({told['group']}, term {told['term']})")
     else:
-        who = paint(told["leader"], GOOD, sys.stdout)
-        click.echo(
-            f"{who} leads {told['group']} since {reigned(told.get('since'), told['since_s'])} (term {told['term']})"
-        )
+        lasts = f"{told['group']} for {reigned(told.get('since'), told['since_s'])} (term {told['term']})"
+        if acts is None:
+            click.echo(f"{paint(told['leader'], CARE, sys.stdout)} has been named leader of {lasts}; {UNKNOWN}")
+        else:
+            alone = f", alone: {told['alone']}" if told.get("alone") else ""
+            click.echo(f"{paint(told['leader'], GOOD, sys.stdout)} has led {lasts}{alone}")
     if told["leader"] is None or (mine and not told["is_me"]):
         sys.exit(3)

@@ -17,6 +17,8 @@ from doyen.node import control
 from doyen.node.control import find_node
 from doyen.node.lines import paint
 
+ON_ITS_MACHINE: Final = "doyen leader says why where it runs"
+UNKNOWN: Final = "it does not answer, so whether it acts is not known here"
 SHORT_S: Final = 1.0  # How long a node may take to answer, where another of its group can be asked instead.
 
 
@@ -76,15 +78,22 @@ def _shown(told: Any) -> Any:
     return told if context is not None and context.params.get("as_json") else plain_values(told)
 
 
-def waits_for(told: dict[str, Any], election: str = "") -> str:
-    """Return what the leader of that answer waits for before its first act; it is asked itself where it runs here."""
-    if told["leader"] is None or told["leader"] == told["node"]:
-        return str(told.get("waits_for") or "")
+def stands(told: dict[str, Any], election: str = "") -> tuple[bool | None, str]:
+    """Return whether the leader of that answer acts, and if it does not, what it waits for.
+
+    Only the leader knows.  The node that answers has asked it (`ask_leader`); where it runs here, it is asked itself.
+    None: it does not answer.
+    """
+    if told["leader"] in (None, told["node"]):
+        return not told.get("waits_for"), str(told.get("waits_for") or "")
+    if told.get("acts"):
+        return True, ""
     try:
         leader = find_node(told["group"], told["leader"])
-        return str(ask(leader, "leader", timeout_s=1, election=election).get("waits_for") or "")
-    except DoyenError:
-        return ""  # It runs elsewhere: only its own machine knows.
+        why = str(ask(leader, "leader", timeout_s=1, election=election).get("waits_for") or "")
+        return not why, why
+    except DoyenError:  # It runs elsewhere.
+        return told.get("acts"), ON_ITS_MACHINE if told.get("acts") is False else ""
 
 
 def ago(seconds: float | None) -> str:

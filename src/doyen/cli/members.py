@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import ago, ask_first, reigned, table, waits_for, which_node
+from doyen.cli.local import UNKNOWN, ago, ask_first, reigned, stands, table, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import find_nodes
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
@@ -14,8 +14,8 @@ from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 @click.command("members", help="Show who is in the group, as a node on this machine sees it.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
-    _, told = ask_first(find_nodes(group, name), "members")
-    why = waits_for(told)
+    _, told = ask_first(find_nodes(group, name), "members", ask_leader=True)
+    acts, why = stands(told)
     if as_json:
         print_json(told | ({"acts": False, "waits_for": why} if why else {}))
         return
@@ -24,8 +24,10 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
     unknown = sum(member["state"] == "unknown" for member in members)
     present = sum(member["state"] in ("alive", "suspected") for member in members) + unknown
     reign = reigned(told.get("leader_since"), told["leader_since_s"])
-    leader = f"leader {told['leader']} since {reign} (term {told['term']})"
-    tone = CARE if why else GOOD
+    leader = f"{told['leader']} has led for {reign} (term {told['term']})"
+    tone = GOOD if acts else CARE
+    if acts is None:
+        leader = f"{told['leader']} has been named leader for {reign} (term {told['term']}); {UNKNOWN}"
     if why:
         leader = f"{told['leader']} is named leader (term {told['term']}), but does not act yet: {why}"
     click.echo(

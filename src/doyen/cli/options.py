@@ -1,8 +1,6 @@
 """Flags made from a configuration's fields, so that no option is typed twice."""
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +13,7 @@ from doyen.errors import ConfigError
 from doyen.node.layers import overlay
 
 S = TypeVar("S", bound=Struct)
-__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "key_of", "laid_over", "named_by_flag"]
+__all__ = ["DurationText", "chosen", "flag_of", "flags", "how", "key_of", "laid_over", "named_by_flag"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -36,23 +34,6 @@ class DurationText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         except ConfigError as error:
             self.fail(str(error), param, ctx)
         return to_seconds(duration) if self.as_seconds else duration
-
-
-class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Takes a file to be written: its folder must be there before anything runs."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        path = Path(value)
-        if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            self.fail(f"{value} cannot be written: give a file in a folder that exists", param, ctx)
-        return path
-
-
-def plot_flag(about: str) -> Decorator:
-    """Return the flag that names a picture to be written."""
-    return click.option("--plot", type=OutputFile(), help=f"Write a picture (SVG): {about}.")
 
 
 def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:

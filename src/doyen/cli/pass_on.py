@@ -8,9 +8,11 @@ import click
 
 from doyen.cli.local import ask, which_election, which_node
 from doyen.cli.output import print_json
-from doyen.errors import LocalProtocolError, TransportError
+from doyen.core.leadership import BATON_MAX
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.node.control import find_nodes
 
+READ_MAX: Final = 1 << 20
 PATIENCE_S: Final = 30  # It takes a round trip and a write to disks; a slow disk makes it slower.
 
 
@@ -24,7 +26,12 @@ PATIENCE_S: Final = 30  # It takes a round trip and a write to disks; a slow dis
 @which_node
 @which_election
 def command(text: str, term: int | None, group: str | None, name: str | None, as_json: bool, election: str) -> None:
-    baton = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
+    if text == "-" and sys.stdin is None:
+        raise ConfigError("- reads what to hand on from standard input, which is closed")
+    baton = sys.stdin.buffer.read(READ_MAX) if text == "-" else os.fsencode(text)
+    if len(baton) > BATON_MAX:
+        said = f"{len(baton):,}" if len(baton) < READ_MAX else "more than that"
+        raise LocalProtocolError(f"a baton has at most {BATON_MAX} bytes, not {said}: hand on where it is kept")
     for path in find_nodes(group, name):
         told = ask(path, "leader", election=election)
         if told["is_me"]:

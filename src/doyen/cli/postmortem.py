@@ -5,18 +5,19 @@ from pathlib import Path
 import click
 
 from doyen.cli.output import json_flag, print_json
+from doyen.cli.outputs import INCIDENT, OutputFile
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
-from doyen.net.recording.reader import segments
+from doyen.eyes.lanes import Lanes, Span
 from doyen.postmortem.gather import postmortem
 from doyen.postmortem.picture import Incident
 
-CHANGES_SHOWN = 20
+REIGNS_SHOWN = 20
 
 
 @click.command("postmortem", help="Lay the recordings FILE… of several nodes on one clock: who acted when, and why.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML file to look at.")
+@click.option("-o", "--output", type=OutputFile(INCIDENT), help="Write one HTML file to look at.")
 @click.option("--title", default="", help="A title for it; by default the name of the group.")
 @click.option(
     "--what-if",
@@ -27,9 +28,6 @@ CHANGES_SHOWN = 20
 )
 @json_flag
 def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:
-    parts = [part for file in files for part in segments(file) if part.exists()]
-    if output is not None and output.exists() and any(map(output.samefile, parts)):
-        raise ConfigError(f"--output {output} is one of the recordings: give another name, such as incident.html")
     found = postmortem(files, title, what_if)
     write(found, output, "--output")
     if as_json:
@@ -57,13 +55,46 @@ def show(incident: Incident) -> None:
     for verdict in incident.verdicts:
         which = f"{verdict.election}: " if verdict.election else ""
         click.echo(plain(f"{which}{verdict.sentence}"))
-    acted = [span for span in incident.lanes.spans if span.kind == "leads"]
-    for span in sorted(acted, key=lambda span: span.begin)[:CHANGES_SHOWN]:
-        click.echo(plain(f"  {span.begin:10.3f} s to {span.end or incident.lanes.end:10.3f} s  {span.label}"))
-    if len(acted) > CHANGES_SHOWN:
-        click.echo(f"  and {len(acted) - CHANGES_SHOWN} more")
+    for line in reigns(incident.lanes):
+        click.echo(plain(f"  {line}"))
     for clock in incident.clocks:
         error = "no messages tell" if clock.error_s is None else f"± {clock.error_s * 1e3:.3f} ms"
         click.echo(plain(f"  clock of {clock.node}: {error}; {clock.inputs:,} inputs in {clock.path}"))
     for note in incident.notes:
         click.echo(plain(f"  note: {note}"))
+
+
+def reigns(lanes: Lanes) -> list[str]:
+    """Return who acted when, in few lines: a reign that stalls split is one, and of many the first, longest and last.
+
+    The file has every part.
+    """
+    found: dict[tuple[str, str], list[Span]] = {}  # By node and term.
+    for span in sorted((span for span in lanes.spans if span.kind == "leads"), key=lambda span: span.begin):
+        found.setdefault((span.lane, span.label), []).append(span)
+    lines = [(parts, _reign(parts, lanes.end)) for parts in found.values()]
+    if len(lines) <= REIGNS_SHOWN:
+        return [line for _, line in lines]
+    length = [sum(_length(part, lanes.end) for part in parts) for parts, _ in lines]
+    split = sum(len(parts) for parts, _ in lines)
+    into = f", split into {split:,} parts where a process did not run" if split > len(lines) else ""
+    return [
+        f"{len(lines):,} reigns of {len({lane for lane, _ in found})} nodes{into}: -o FILE has them all",
+        f"first    {lines[0][1]}",
+        f"longest  {lines[length.index(max(length))][1]}",
+        f"last     {lines[-1][1]}",
+    ]
+
+
+def _reign(parts: list[Span], end: float) -> str:
+    """Return one reign as a line."""
+    first, last = parts[0], parts[-1]
+    until = end if last.end is None else last.end
+    text = f"{first.begin:10.3f} s to {until:10.3f} s  {first.label}"
+    if len(parts) == 1:
+        return text
+    return f"{text}, in {len(parts):,} parts, {sum(_length(part, end) for part in parts):.3f} s in all"
+
+
+def _length(span: Span, end: float) -> float:
+    return (end if span.end is None else span.end) - span.begin

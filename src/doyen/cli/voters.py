@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from doyen.cli.local import ask, ask_leader, which_election, which_node
 from doyen.cli.output import print_json
+from doyen.core.ids import node_id
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.node.control import find_nodes
 
@@ -64,6 +65,8 @@ def replace(old: str, new: str, group: str | None, name: str | None, as_json: bo
 
 def _change(group: str | None, name: str | None, election: str, **change: str) -> Any:
     """Ask the leader, which must run here."""
+    for voter in change.values():
+        node_id(voter)
     for path in find_nodes(group, name):
         told = ask(path, "leader", election=election)
         if told["is_me"]:

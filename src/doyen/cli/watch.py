@@ -6,7 +6,7 @@ from types import FrameType
 
 import click
 
-from doyen.cli.local import ask_first, waits_for, watch, which_node
+from doyen.cli.local import UNKNOWN, ask_first, stands, watch, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.node.control import find_nodes
@@ -23,12 +23,14 @@ from doyen.node.lines import event_line
     help="End after this time, e.g. 20s [never].",
 )
 def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
-    path, told = ask_first(find_nodes(group, name), "status")
-    why = waits_for(told)
+    path, told = ask_first(find_nodes(group, name), "status", ask_leader=True)
+    acts, why = stands(told)
     if as_json:
         print_json({"kind": "watching", **told, **({"acts": False, "waits_for": why} if why else {})})
     else:
         who = f"{told['leader']} leads (term {told['term']})" if told["leader"] else "nobody leads"
+        if acts is None:
+            who = f"{told['leader']} is named leader (term {told['term']}); {UNKNOWN}"
         if why:
             who = f"{told['leader']} is named leader (term {told['term']}), but does not act yet: {why}"
         click.echo(f"{told['group']} as {told['node']} sees it · {who}")

@@ -182,6 +182,18 @@ class Fold:
         self.begin = begin if self.begin is None else min(self.begin, begin)
         return [*done, Change(open=earlier)]
 
+    def did_not_run(self, node: str, begin: float, end: float) -> list[Change]:
+        """Show that the process of the node that tells all this was stopped: it did not lead meanwhile."""
+        done, reign = list[Change](), self._open.get((node, True))
+        done += self._close(node, begin, reign=True)
+        label, why = f"{node} did not run for {end - begin:.1f} s", "its own timers fired this much too late"
+        paused = Span(lane=node, begin=begin, end=end, kind="paused", label=label, why=why)
+        self._ended.append(paused)
+        done += [*self._lane(node), Change(open=paused), *self._mark(node, end, "note", label, why)]
+        if reign is not None:  # It goes on, unless what it hears next ends it.
+            done += self._begin(replace(reign, begin=max(end, reign.begin)))
+        return done
+
     def whole(self, now: float) -> Lanes:
         """Return all that is kept."""
         return Lanes(

@@ -34,9 +34,17 @@ STATES: Final = {"alive": "good", "suspected": "care", "unknown": "care", "faile
 
 
 def lanes(
-    picture: Mapping[str, Any], begin: float, end: float, width: int, clock: Callable[[float, float], str]
+    picture: Mapping[str, Any],
+    begin: float,
+    end: float,
+    width: int,
+    clock: Callable[[float, float], str],
+    known: float | None = None,
 ) -> list[Line]:
-    """Return the lanes of that time, below a line with the clock; `picture` is the JSON of `Lanes`."""
+    """Return the lanes of that time, below a line with the clock; `picture` is the JSON of `Lanes`.
+
+    `known` is until when anything is known, if that is not the present: what lasts is drawn until then.
+    """
     names = [plain(lane.get("label") or lane["id"]) for lane in picture["lanes"]]
     gutter = min(max(map(len, names), default=4), 16, width // 3) + 2
     room = max(10, width - gutter)
@@ -53,7 +61,7 @@ def lanes(
                 continue
             sign, tone, weight = SPANS.get(span["kind"], ("-", "faint", 1))
             until = span.get("end")
-            last = column(end if until is None else until)
+            last = column((end if known is None else known) if until is None else until)
             for at in range(max(0, column(span["begin"])), min(room, max(last, column(span["begin"]) + 1))):
                 if weight > cells[at][2]:
                     cells[at] = (sign, tone, weight)
@@ -98,9 +106,12 @@ def matrix(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5) -> list[Line
     for name in names:
         row = by.get(name)
         age = None if row is None else row["age_s"]
-        stale = age is None or age > stale_s or (row is not None and row.get("gone", False))
+        asking = row is not None and row.get("asking", False)
+        stale = age is None or age > stale_s or asking or (row is not None and row.get("gone", False))
         named = (
-            "no answer"
+            "…"
+            if asking
+            else "no answer"
             if row is None or age is None
             else (row["leader"] or "nobody")
             if not stale
@@ -132,10 +143,12 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bo
     """Return in a sentence whether all that answer agree, and its tone; `strong`: nobody leads without a majority."""
     answering: dict[str, list[str]] = {}
     last: dict[str, list[str]] = {}  # Whom those that cannot be asked named when they were last heard.
-    never = []
+    never, asking = [], []
     for row in rows:
         name, leader, age = row["name"], row["leader"] or "nobody", row["age_s"]
-        if age is None:
+        if row.get("asking"):
+            asking.append(name)
+        elif age is None:
             never.append(name)
         elif age > stale_s or row.get("gone"):
             last.setdefault(leader, []).append(f"{name} ({age:.0f} s ago)")
@@ -146,7 +159,8 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bo
     other = "only a side with a majority of the voters has a leader"
     other = other if strong else "members there may see another leader"
     gone = f" Cannot be asked now: {'; '.join(silent)}; {other}." if silent else ""
+    gone += f" Asking {', '.join(asking)} …" if asking else ""
     if len(answering) > 1:
         words = "; ".join(f"{', '.join(who)} names {leader}" for leader, who in answering.items())
         return plain(f"Views differ: {words}.{gone}"), "bad"
-    return plain(f"All that answer agree: {next(iter(answering), 'nobody')} leads.{gone}"), "care" if silent else "good"
+    return plain(f"All that answer agree: {next(iter(answering), 'nobody')} leads.{gone}"), "care" if gone else "good"

@@ -17,6 +17,7 @@ from doyen.eyes import terminal
 
 EVERY_S: Final = 0.5
 FOLLOWED_S: Final = 120.0
+STALE_S: Final = 2.5  # A node that has not answered for this long is silent: what it said last may be over.
 STYLES: Final = {"good": "green", "care": "yellow", "bad": "red", "faint": "grey54", "strong": "bold", "": ""}
 
 Ask = Callable[..., Any]  # (do, **fields) → what the node answers
@@ -71,6 +72,7 @@ class Top(App[None]):
         self._span_s, self._until = FOLLOWED_S, 0.0  # 0: it follows the present.
         self._said = self._trouble = ""  # What became of an action, and why nothing new is shown.
         self._asking = False
+        self._heard_at = 0.0  # Wall clock, when the node answered last.
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
@@ -87,6 +89,12 @@ class Top(App[None]):
         if not self._asking:
             self._asking = True
             self.run_worker(self._fetch, thread=True)
+        elif self._told and self._age_s() > STALE_S:
+            self._trouble = self._trouble or "no answer yet"
+            self.draw()
+
+    def _age_s(self) -> float:
+        return max(0.0, time.time() - self._heard_at)
 
     def _fetch(self) -> None:
         try:
@@ -96,7 +104,7 @@ class Top(App[None]):
         except DoyenError as error:
             self._trouble = f"no answer: {error}"
         else:
-            self._trouble, self._told, self._rows = "", now, rows
+            self._trouble, self._told, self._rows, self._heard_at = "", now, rows, time.time()
             if told["lanes"] is not None:
                 self._number, self._lanes = str(told["number"]), told["lanes"]
         finally:
@@ -114,14 +122,22 @@ class Top(App[None]):
         if self._lanes is not None:
             end = self._until or time.time()
             begin = end - self._span_s
-            self._put("lanes", terminal.lanes(self._lanes, begin, end, width, _clock))
+            known = self._heard_at if self._trouble else None  # Of what came after that nothing is known.
+            self._put("lanes", terminal.lanes(self._lanes, begin, end, width, _clock, known))
             latest = [mark for mark in self._lanes["marks"] if mark["at"] <= end]
             self._put("changes", [_change(mark) for mark in sorted(latest, key=lambda mark: -mark["at"])[:8]])
         if self._rows:
-            self._put(
-                "matrix",
-                [[terminal.sides(self._rows, strong=self._told.get("sort") == "quorum")], *terminal.matrix(self._rows)],
-            )
+            if self._trouble:
+                age, node = self._age_s(), plain(self._told["node"])
+                said = f"{node} does not answer, so nothing is known here of who agrees; {_ago(age)} ago it was:"
+                old = [
+                    row | {"asking": False, "age_s": None if row["age_s"] is None else row["age_s"] + age}
+                    for row in self._rows
+                ]
+                self._put("matrix", [[(said, "bad")], *terminal.matrix(old, stale_s=-1.0)])
+            else:
+                sides = terminal.sides(self._rows, strong=self._told.get("sort") == "quorum")
+                self._put("matrix", [[sides], *terminal.matrix(self._rows)])
 
     def _now_lines(self, width: int) -> list[terminal.Line]:
         now = self._told
@@ -131,10 +147,14 @@ class Top(App[None]):
         lines: list[terminal.Line] = []
         if leader is None:
             lines.append([(f"{now['group']} · nobody leads", "bad"), (f" · as {now['node']} sees it", "faint")])
+        elif self._trouble:
+            said = f"as {now['node']} last said, {_ago(self._age_s())} ago"
+            lines.append([(f"{now['group']} · {leader} led · term {now['term']}", "care"), (f" · {said}", "faint")])
+            return [*lines, [(text, "care") for text in (self._trouble, self._said) if text]]
         else:
-            lasts = _ago(now["at"] - now["since"])
-            words = "has been named leader" if now["waits_for"] else "has led"
-            tone = "care" if now["waits_for"] else "good"
+            lasts, acts = _ago(now["at"] - now["since"]), self._acts()
+            words = "has led" if acts else "has been named leader"
+            tone = "good" if acts else "care"
             lines.append(
                 [
                     (f"{now['group']} · {leader} {words} for {lasts} · term {now['term']}", tone),
@@ -152,13 +172,32 @@ class Top(App[None]):
             lines.append([(f"promised: {now['promise']}", "faint")])
         if now.get("waits_for"):
             lines.append([(f"does not act yet: {now['waits_for']}", "care")])
+        elif leader is not None and not self._acts():
+            said = (
+                "it does not act yet, as it says itself" if self._acts() is False else "it has not said whether it acts"
+            )
+            lines.append([(said, "care")])
+        if now.get("alone"):
+            lines.append([(f"alone: {now['alone']}; others that it does not hear may lead, too", "care")])
         lines += [[(f"· {text}", "faint")] for text in now["unseats"]]
         lines += [[(text, "care")] for text in (self._trouble, self._said) if text]
         return lines
 
+    def _leaders_row(self) -> dict[str, Any] | None:
+        """Return what the leader said lately of itself."""
+        row = next((row for row in self._rows if row["name"] == self._told["leader"]), None)
+        old = row is None or row["age_s"] is None or row["age_s"] > STALE_S or row.get("asking") or row.get("gone")
+        return None if old else row
+
+    def _acts(self) -> bool | None:
+        """Return whether the leader acts, by its own word; None: that has not come."""
+        if self._told["leader"] == self._told["node"]:
+            return not self._told["waits_for"]
+        row = self._leaders_row()
+        return None if row is None or row["leader"] != row["name"] else row["acts"]
+
     def _lease(self) -> float | None:
-        leader = self._told["leader"]
-        row = next((row for row in self._rows if row["name"] == leader), None)
+        row = self._leaders_row()
         own: float | None = self._told.get("lease_left_s")
         return own if own is not None or row is None else row["lease_left_s"]
 

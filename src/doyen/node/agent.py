@@ -297,7 +297,7 @@ class Agent:
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:
-                log.warning("%s: %s", self.name, remark.text)
+                self.driver.complain(remark.text, remark.text)  # It may come and go with each try.
 
     def _reigning(self) -> "dict[str, Reigning]":
         """Return the elections as a recording keeps them."""
@@ -367,6 +367,10 @@ class Agent:
             self._tell("alone", now, election=reign.name, reason=text)
         if self.on_may_act is not None:
             self.on_may_act(reign.name)
+
+    def alone(self, reign: Reign) -> str:
+        """Return why this node leads alone, while it does: nobody has answered it, so others may lead elsewhere."""
+        return reign.alone if reign.alone and not self.sight.seen(reign.name).met_others else ""
 
     def _looked_for(self) -> str:
         """Return where this node looks for others, and what to give so that it finds more."""

@@ -139,6 +139,9 @@ class Campaign:
 
     def prepare(self) -> Standby:
         """Wait until this node is the heir; the body is cancelled when another is, or when this node leads."""
+        if self._reign.machine is not None and self.baton is None:  # Only a quorum's leader names an heir.
+            kind = self._reign.kind.title
+            log.warning("%s: prepare() waits for ever: %s names no heir, only quorum does", self._node.name, kind)
         return Standby(self)
 
     async def is_next(self, standby: Standby) -> None:
@@ -179,7 +182,7 @@ class Campaign:
         machine.check_baton(baton)
         terms = [term for term in self._active if not term.lost and number in (None, term.number)]
         if not terms and (number is not None or mine is None):
-            raise LeadershipLost(number or 0, "a later term has begun")
+            raise LeadershipLost(number or 0, why_not_in(number, self._node.name, mine, self._reign.term_max))
         term = terms[0] if terms or mine is None else Term(self, mine)
         await self.pass_on(baton, term)
         return term.number
@@ -409,3 +412,12 @@ class Campaign:
         if until is not None:
             wait_s = max(0.0, (until - self._node.clock()) / 1e9)
             self._lease_watch = asyncio.get_running_loop().call_later(wait_s, self.stir)
+
+
+def why_not_in(number: int | None, me: str, mine: TermId | None, latest: int) -> str:
+    """Return why nothing acts in the term of that number on this node, which knows of terms up to the latest."""
+    if number is None or number > latest:
+        return f"{me} does not lead" if number is None else f"term {number} has not begun"
+    if mine is not None and mine.number == number:
+        return f"nothing acts in term {number} here"
+    return "a later term has begun" if number < latest else f"{me} does not lead in term {number}"

@@ -218,6 +218,8 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             raise ConfigError(f"is the address of a store: the election {kind.title} needs a directory", field="shared")
         for voter in self.voters if needs.voters else ():
             node_id(voter)
+            if self.voters.count(voter) > 1:
+                raise ConfigError(f"has {voter} twice: a majority is counted of different voters", field="voters")
         if not (self.eligible or kind.heeds_eligible):
             raise ConfigError(
                 f"cannot be false: the election {kind.title} goes by names alone, and would elect it all the same",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # Who asks has no use for the server's modules: they are load
     from doyen.node.node import Node
 
 REQUEST_MAX: Final = 4096
+TOO_LONG: Final = f"what is asked is too long: a request has at most {REQUEST_MAX} bytes"
 CONNECTIONS_MAX: Final = 32
 PATH_MAX: Final = 100  # Of a unix socket's path, on every system.
 
@@ -94,7 +95,10 @@ class Control:
 
         try:
             async with asyncio.timeout(10):
-                line = await reader.readline()
+                try:
+                    line = await reader.readline()
+                except ValueError:
+                    raise LocalProtocolError(TOO_LONG) from None
             request = msgspec.json.decode(line, type=dict[str, Any])
             if request.get("do") == "watch":
                 await self._watch(writer)
@@ -117,13 +121,13 @@ class Control:
         node, election = self._node, str(request.get("election", ""))
         match request.get("do"):
             case "status":
-                return self._status()
+                return self._status() | await self._acts("", request)
             case "members":
-                return self._status() | {"members": node.members()}
+                return self._status() | {"members": node.members()} | await self._acts("", request)
             case "leader":
-                return self._leader(election)
+                return self._leader(election) | await self._acts(election, request)
             case "explain":
-                return node.explain(election)
+                return msgspec.to_builtins(node.explain(election)) | await self._acts(election, request)
             case "timers":
                 return self._timers(election)
             case "tallies":
@@ -159,6 +163,14 @@ class Control:
             case other:
                 raise LocalProtocolError(f"cannot do {other!r}")
 
+    async def _acts(self, election: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Return whether the leader acts, by its own word, if somebody wants to know."""
+        if not request.get("ask_leader") or election not in self._node.agent.stack.reigns:
+            return {}
+        from doyen.node.views import leader_acts  # Only where somebody asks.
+
+        return {"acts": await leader_acts(self._node.agent, election)}
+
     def _status(self) -> dict[str, Any]:
         node = self._node
         driver, config = node.agent.driver, node.config
@@ -180,6 +192,7 @@ class Control:
             "is_leader": node.is_leader,
             "acts": None if own is None else own.acts(driver.clock()),
             "waits_for": "" if own is None else own.waits_for,
+            "alone": "" if own is None else node.agent.alone(own),
             "would_wait_for": "" if gate is None or gate.calms else gate.why,
             "advice": "" if gate is None else gate.advice,
             "silent_seeds": node.agent.sight.silent_seeds(),
@@ -225,6 +238,7 @@ class Control:
             "is_me": reign.is_leader(clock),
             "acts": reign.acts(clock),  # None: only the leader itself knows.
             "waits_for": reign.waits_for,
+            "alone": self._node.agent.alone(reign),
             "heir": None if reign.machine is None else reign.machine.heir,
             "baton_bytes": reign.baton_bytes,
         }
@@ -336,7 +350,10 @@ def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
     """Ask a node one question, and return its answer."""
     try:
         with _connected(path, timeout_s) as line, line.makefile("rb") as answers:
-            line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
+            asked = msgspec.json.encode({"do": do, **fields}) + b"\n"
+            if len(asked) > REQUEST_MAX:
+                raise ConfigError(f"{TOO_LONG}, and this one {len(asked):,}")
+            line.sendall(asked)
             answer = answers.readline()
     except TimeoutError:
         raise TransportError(

@@ -37,10 +37,10 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     """Return why a running node names whom it names."""
     agent = node.agent
     differs = [str(found) for found in agent.driver.differing() if found.election == reign.name]
-    return explain_at(agent.stack, reign, node.clock(), differs)
+    return explain_at(agent.stack, reign, node.clock(), differs, agent.alone(reign))
 
 
-def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str] = ()) -> Explanation:
+def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str] = (), alone: str = "") -> Explanation:
     """Return the same of any node, also of one in a recording or a simulation, at an instant of its own clock."""
     config, account, term, me = stack.config, reign.account, reign.term, stack.site.node
     promise = config.promise(reign.kind)
@@ -65,6 +65,8 @@ def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str
         lines.append(("took", f"{reign.took / 1e6:.0f} ms, as seen from {me}"))
     if reign.waits_for:
         lines.append(("waiting", f"named leader, but does not act yet: {reign.waits_for}"))
+    if alone:
+        lines.append(("alone", f"{alone}: others that it does not hear may lead, too"))
     if config.expect > 1:
         text = f"{config.expect} members answer at the same time before the first act, and never again after it"
         lines.append(("expect", f"{text}: it is no quorum, and a later partition may have two leaders"))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen import __version__
-from doyen.core.clock import FOREVER, Duration
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
 from doyen.eyes import assets
@@ -32,6 +32,9 @@ from doyen.node.views import Row
 if TYPE_CHECKING:
     from doyen.node.node import Node
 
+TICK_S: Final = 0.5  # A page that is open looks so often whether its node was stopped (SIGSTOP, a suspended machine),
+STOPPED_S: Final = 1.5  # which it was if it looks so late.
+LEFT_AFTER_S: Final = 60.0  # A page that nobody asks for any more looks no further.
 ACT_S: Final = 5.0  # How long a request waits for its action to end.
 
 Answer = tuple[int, str, bytes]
@@ -62,6 +65,10 @@ class Page:
         self.number = 0  # Of the last change that watchers were told.
         self._folds: dict[str, Fold] = {}
         self._acting: set[asyncio.Task[None]] = set()
+        self._asked_at: Instant = 0  # By the node's own clock,
+        self._looked: tuple[Instant, float] | None = None  # and when it looked last, also by the wall clock.
+        self._timer: asyncio.TimerHandle | None = None
+        node.agent.driver.on_close(self._close)
         for name, reign in node.agent.stack.reigns.items():
             self._begin(name, reign)
 
@@ -83,6 +90,7 @@ class Page:
 
     def on_event(self, event: Event) -> None:
         """Follow an event, and tell watchers what it changes in the lanes of each election."""
+        self._look()
         told = msgspec.to_builtins(event)
         for name, reign in self._node.agent.stack.reigns.items():
             if name not in self._folds:
@@ -96,6 +104,32 @@ class Page:
         change = {"number": self.number, "election": election, "changes": done}
         for tell in self.tells:
             tell(b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n")
+
+    # Whether its own process was stopped.
+
+    def _look(self) -> None:
+        """Find out whether this process was stopped since it looked last, and show it."""
+        now, wall = self._node.clock(), time.time()
+        before, self._looked = self._looked, (now, wall)
+        if before is not None and now - before[0] > STOPPED_S * 1e9:
+            for name, fold in self._folds.items():
+                self._tell(name, fold.did_not_run(self._node.name, min(before[1] + TICK_S, wall), wall))
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._look()
+        if self.tells or self._node.clock() - self._asked_at < LEFT_AFTER_S * 1e9:
+            self._watch()
+        else:
+            self._looked = None
+
+    def _watch(self) -> None:
+        if self._timer is None and self._node.agent.driver.running:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._look_again)
+
+    def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _led_since(self, election: str, reign: Reign) -> float | None:
         """Return since when the leader leads, by its own word once that has come, and show it in the lanes."""
@@ -111,6 +145,9 @@ class Page:
 
     def answer(self, path: str, query: dict[str, list[str]], *, may_act: bool) -> dict[str, Any] | None:
         """Return the JSON of a path below /page; None where there is none."""
+        self._look()
+        self._asked_at = self._node.clock()
+        self._watch()
         agent = self._node.agent
         election = query.get("election", [""])[-1]
         if election not in agent.stack.reigns and election:
@@ -163,6 +200,7 @@ class Page:
             "mine": reign.mine is not None,
             "acts": reign.acts(node.clock()),
             "waits_for": reign.waits_for,
+            "alone": agent.alone(reign),
             "sentence": why.sentence,
             "lines": why.lines,
             "promise": why.promise,
@@ -205,7 +243,10 @@ class Page:
         node, agent = self._node, self._node.agent
         now = node.clock()
         known = [NodeId(member.name) for member in shown.members(agent.stack, now) if member.state != "left"]
-        names = [n for n in dict.fromkeys((*known, *agent.driver.addresses.heard_from())) if n != node.name]
+        reign = agent.stack.reigns.get(election)
+        leader = () if reign is None or reign.leader is None else (reign.leader,)  # It alone knows whether it acts.
+        heard = agent.driver.addresses.heard_from()
+        names = [name for name in dict.fromkeys((*leader, *known, *heard)) if name != node.name]
         questions = agent.views.questions(election, names, now)
         for name, question in questions:
             agent.driver.ask(VIEWS, name, question)
@@ -220,6 +261,7 @@ class Page:
         own = {
             "name": node.name,
             "age_s": 0.0,
+            "asking": False,
             "leader": None if reign is None else reign.leader,
             "term": None if reign is None or reign.term is None else reign.term.number,
             "acts": None if reign is None else reign.acts(now),
@@ -282,6 +324,7 @@ def _row(name: str, row: Row, now: int) -> dict[str, Any]:
         "name": name,
         "age_s": None if row.heard_at is None else (now - row.heard_at) / 1e9,
         "silent": row.unanswered >= 2,
+        "asking": row.awaited(now),  # What else stands here is of an earlier look.
         "leader": row.leader,
         "term": row.term,
         "acts": row.acts,

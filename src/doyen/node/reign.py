@@ -111,6 +111,11 @@ class Reign:
             return self.gate.why
         return "" if self.machine is None else self.machine.waits_for
 
+    @property
+    def alone(self) -> str:
+        """Return why this node began to act although it had heard nobody, if it did; others may have come since."""
+        return self.gate.alone if self.gate is not None and self.gate.open and self.mine is not None else ""
+
     def acts(self, now: Instant) -> bool | None:
         """Return whether the leader acts, or still waits for its first act; None: another leads, which alone knows."""
         return None if self.leader != self.me else self.is_leader(now)

@@ -9,7 +9,8 @@ and answers are bounded, and a member that never answers (version 0.1) is asked 
 Nothing is sent from here (decision 170).
 """
 
-from typing import Annotated, Any, Final
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,9 +22,16 @@ from doyen.errors import RemoteProtocolError
 from doyen.node.shown import members
 from doyen.node.stack import Stack
 
+if TYPE_CHECKING:
+    from doyen.node.agent import Agent
+
 CHANNEL: Final = "views"
 ASK_EVERY: Final[Duration] = ms(500)  # The least time between two questions to one member.
 ASK_SILENT_EVERY: Final[Duration] = seconds(5)  # The same, of a member that has left three questions unanswered.
+ANEW_AFTER: Final[Duration] = seconds(2)  # Nobody looked for this long: what is known here is of then, not of now.
+ANSWERED_WITHIN: Final[Duration] = seconds(1)  # Until then a question that was asked anew is not called unanswered.
+LEADER_TRIES: Final = 2
+LEADER_TRY_S: Final = 0.25  # How long the leader has to say whether it acts.
 ANSWERS_MAX: Final = 200  # Answers in one second, to whomever.
 ROWS_MAX: Final = 256
 SEEN_MAX: Final = 1024  # Members in one row.
@@ -82,6 +90,11 @@ class Row(Struct, kw_only=True):
     next_first: int = 0  # Where the next part begins.
     seen: dict[str, Seen] = {}
 
+    def awaited(self, now: Instant) -> bool:
+        """Return whether it was asked anew just now, after nobody had asked for a while: what is here is old."""
+        anew = self.heard_at is None or self.asked_at - self.heard_at > ANEW_AFTER
+        return anew and self.unanswered == 1 and now - self.asked_at < ANSWERED_WITHIN
+
 
 _decode = msgspec.msgpack.Decoder(Ask | Told).decode
 
@@ -113,6 +126,12 @@ class Views:
                 row.asked_at, row.unanswered, row.number = now, row.unanswered + 1, row.number + 1
                 found.append((name, Ask(row.number, election)))
         return found
+
+    def question(self, election: str, name: NodeId, now: Instant) -> Ask:
+        """Return a question to one member, however lately it was asked."""
+        row = self.rows.setdefault(election, {}).setdefault(name, Row(seen={}))
+        row.asked_at, row.unanswered, row.number = now, row.unanswered + 1, row.number + 1
+        return Ask(row.number, election)
 
     def on_message(self, sender: NodeId, data: bytes, now: Instant) -> list[Any]:
         """Return what the sender is to be told, or asked, next."""
@@ -180,3 +199,25 @@ class Views:
         if not more:
             row.next_first = 0
         return [Ask(told.number, told.election, row.next_first)] if more else []
+
+
+async def leader_acts(agent: "Agent", election: str) -> bool | None:
+    """Return whether the leader acts, by its own word, for which it is asked; None: it did not answer.
+
+    A leader of an earlier version that does not know the question does not answer either.
+    """
+    reign, driver = agent.stack.reigns[election], agent.driver
+    leader = reign.leader
+    if leader is None or leader == agent.name:
+        return reign.acts(driver.clock())
+    if driver.addresses.reach(leader) is None:
+        return None  # The members of this election need not know where each other is.
+    for _ in range(LEADER_TRIES):
+        asked_at = driver.clock()
+        driver.ask(CHANNEL, leader, agent.views.question(election, leader, asked_at))
+        for _ in range(25):
+            await asyncio.sleep(LEADER_TRY_S / 25)
+            row = agent.views.rows.get(election, {}).get(leader)
+            if row is not None and row.heard_at is not None and row.heard_at >= asked_at:
+                return row.acts if row.leader == leader else None
+    return None

@@ -137,6 +137,8 @@ class Simulated:
                     watch.pause(now)
             case "resume":
                 self._end(name, "paused", now)
+                if watch is not None:  # It may lead on, and nothing that it emits need say so.
+                    watch.step(node.now())
             case _:
                 self._mark(node, "note", f"{name}: {deed}")
 

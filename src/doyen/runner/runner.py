@@ -131,7 +131,9 @@ class _Runner:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             others = [member.name for member in node.members() if not member.me and member.state == "alive"]
-        await self._say_end(ward, others)
+            electors = node.own_election.electors()  # Voters need no list of members.
+            voters = [] if electors is None else [name for name in electors.voters if name != node.name]
+        await self._say_end(ward, others, voters)
         return 0 if node.failure is None else 1
 
     async def _work(self, node: Node) -> int:
@@ -300,13 +302,13 @@ class _Runner:
         self.signal = came.name
         self.node.ended.set()
 
-    async def _say_end(self, ward: Ward | None, others: Sequence[str]) -> None:
+    async def _say_end(self, ward: Ward | None, others: Sequence[str], voters: Sequence[str]) -> None:
         """Say what became of the command and of leadership, once this node has left."""
         by = f"by {self.signal}" if self.signal else "by doyen leave" if self.node.failure is None else "by a failure"
         if ward is None:
             text = f"{self.words[0]} was not running here"
         else:
-            code, left = await ward.ended(), "handed over" if others else "no other member is here to take over"
+            code, left = await ward.ended(), left_to(others, voters)
             text = f"{left}; {self.words[0]} (pid {ward.pid}) had ended before ({code})"
         self._say("stopped", f"{by}: {text}", signal=self.signal)
 
@@ -334,6 +336,13 @@ class _Runner:
         else:
             line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {plain(text)}"
         print(line, file=sys.stderr, flush=True)
+
+
+def left_to(others: Sequence[str], voters: Sequence[str]) -> str:
+    """Return what became of leadership, where these members are here, or these voters are left."""
+    if others:
+        return "handed over"
+    return "resigned; the other voters elect the next" if voters else "no other member is here to take over"
 
 
 def _wall(at: Instant | None, node: Node) -> float:

@@ -1,7 +1,10 @@
 """`doyen sim replay`."""
 
+from pathlib import Path
+
 import click
 
+from doyen.cli.outputs import TRACE, OutputFile
 from doyen.cli.sim.run import failed, report, trace_to
 from doyen.errors import ConfigError
 from doyen.sim.scenario import Scenario, from_line, replay_line, simulate
@@ -11,9 +14,9 @@ from doyen.sim.scenario.shrink import shrink
 @click.command("replay", help="Run one seed again: LINE is what a failure printed, in quotes.")
 @click.argument("line")
 @click.option("--shrink", "smaller", is_flag=True, help="Make it smaller as long as it fails alike; print its line.")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write a line an event.")
+@click.option("--trace", "trace_path", type=OutputFile(TRACE), help="Write a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(line: str, smaller: bool, trace_path: str | None, as_json: bool) -> int:
+def command(line: str, smaller: bool, trace_path: Path | None, as_json: bool) -> int:
     scenario = from_line(line)
     if smaller:
         shrunk = shrink(scenario, _broken)

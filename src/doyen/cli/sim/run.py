@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from doyen.cli.options import flags, laid_over, plot_flag
+from doyen.cli.options import flags, laid_over
 from doyen.cli.output import print_json, progress, show
+from doyen.cli.outputs import INCIDENT, REPLAYS, TRACE, OutputFile, plot_flag
 from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
 from doyen.node.layers import node_options, plain
@@ -51,9 +52,9 @@ SHOWN_FAILURES = 5
 @click.option("--runs", type=int, default=1, show_default=True, help="How many runs; each has a seed of its own.")
 @click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
 @click.option("--on", metavar="ENGINE", help="Run on Dask's workers: dask (of this machine), or dask://HOST:PORT.")
-@click.option("--keep", type=click.Path(dir_okay=False), help="Add a line that replays each failed run to this file.")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a run as a file to look at.")
+@click.option("--keep", type=OutputFile(REPLAYS), help="Add a line that replays each failed run to this file.")
+@click.option("--trace", "trace_path", type=OutputFile(TRACE), help="Write the first run, a line an event.")
+@click.option("--html", type=OutputFile(INCIDENT), help="Write a run as a file to look at.")
 @plot_flag("how soon the runs agreed for good; with --runs")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
@@ -66,8 +67,8 @@ def command(
     runs: int,
     jobs: int,
     on: str | None,
-    keep: str | None,
-    trace_path: str | None,
+    keep: Path | None,
+    trace_path: Path | None,
     html: Path | None,
     plot: Path | None,
     as_json: bool,
@@ -163,11 +164,11 @@ def _spread(on: str | None, jobs: int) -> Iterator[Spread | None]:
 
 
 @contextmanager
-def _kept(path: str | None, scenario: Scenario) -> Iterator[Callable[[list[Result]], None]]:
+def _kept(path: Path | None, scenario: Scenario) -> Iterator[Callable[[list[Result]], None]]:
     """Return what writes a line for each run that failed, at once: a sweep that is stopped keeps what it found."""
     with ExitStack() as stack:
         try:
-            lines = None if path is None else stack.enter_context(Path(path).open("a", encoding="utf-8"))
+            lines = None if path is None else stack.enter_context(path.open("a", encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"--keep {path}: {error.strerror or error}") from None
 
@@ -260,7 +261,7 @@ def failed(scenario: Scenario, results: list[Result]) -> int:
 
 
 @contextmanager
-def trace_to(path: str | None) -> Iterator[Trace | None]:
+def trace_to(path: Path | None) -> Iterator[Trace | None]:
     with ExitStack() as stack:
         try:
             lines = None if path is None else stack.enter_context(Path(path).open("w", encoding="utf-8"))

@@ -39,6 +39,7 @@ export function drawLanes(element, data, options = {}) {
   const pen = canvas.getContext("2d");
   let colours = {}, lanes = [], rows = new Map(), windows = [], arrows = [], everybody;
   let epoch = null, live = false, whole = [0, 1], shown = [0, 1], following = false, offset = 0;
+  let known = null; // Until when anything is known, while the node does not answer: a bar that goes on ends there.
   let cursor = null, untouched = true, picked = null, width = 0, height = 0, laneHeight = 28, gutter = 90;
   let frame = 0, timer = 0, dragged = null, gone = false, drawn = 0;
 
@@ -94,6 +95,7 @@ export function drawLanes(element, data, options = {}) {
     for (const lane of next.lanes ?? []) addLane(lane);
     for (const span of next.spans ?? []) addSpan(span);
     for (const mark of next.marks ?? []) addMark(mark);
+    known = null;
     windows = [...next.windows ?? []]; arrows = [...next.arrows ?? []].sort((a, b) => a.sent - b.sent);
     for (const kept of [everybody, ...lanes]) kept.marks.sort((a, b) => a.at - b.at), kept.spans.sort((a, b) => a.begin - b.begin);
     if (!had) {
@@ -114,6 +116,7 @@ export function drawLanes(element, data, options = {}) {
     for (const window of more.windows ?? []) windows.push(window);
     schedule();
   }
+  function knownUntil(at) { if (known !== at) { known = at; schedule(); } }
   function setLease(id, at) { // When the lease of whoever reigns in that lane runs out.
     const open = rows.get(id)?.spans.findLast(s => s.end == null && REIGNS.has(s.kind));
     if (open) open.lease = at;
@@ -122,6 +125,7 @@ export function drawLanes(element, data, options = {}) {
   // Where things are.
 
   const end = () => live ? Math.max(whole[1], offset + view.performance.now() / 1000) : whole[1];
+  const goesOn = () => known === null ? end() : Math.min(known, end()); // Where a bar ends that has no end yet.
   const usual = () => Math.max(30, Math.min(FOLLOWED_S, 1.1 * (end() - whole[0])));
   const around = ([a, b]) => [a - (b - a) * .02, b + (b - a) * .02];
   const x = at => gutter + (at - shown[0]) / (shown[1] - shown[0]) * (width - gutter - PAD);
@@ -170,6 +174,7 @@ export function drawLanes(element, data, options = {}) {
     pen.save();
     pen.beginPath(); pen.rect(gutter, 0, width - gutter, height); pen.clip();
     for (const window of windows) drawWindow(window);
+    if (known !== null) drawWindow({begin: known, end: null, kind: "down", label: "no answer"});
     lanes.forEach(drawLane);
     drawArrows();
     drawMarks(everybody, AXIS - 6);
@@ -215,13 +220,13 @@ export function drawLanes(element, data, options = {}) {
     const middle = y(index), tall = Math.min(16, laneHeight - 4);
     line(gutter, middle, width, middle, colours.line);
     for (const span of lane.spans) {
-      const left = x(span.begin), right = x(span.end ?? end());
+      const left = x(span.begin), right = x(span.end ?? Math.max(goesOn(), span.begin));
       if (right < gutter || left > width) continue;
       const wide = Math.max(1, right - left), colour = colours["span-" + span.kind] ?? colours.faint;
       if (REIGNS.has(span.kind)) {
         pen.fillStyle = colour;
         pen.fillRect(left, middle - tall / 2, wide, tall);
-        if (span.end == null && span.lease != null && span.lease > end()) {
+        if (span.end == null && known === null && span.lease != null && span.lease > end()) {
           pen.globalAlpha = .4; pen.fillRect(right, middle - tall / 2, x(span.lease) - right, tall); pen.globalAlpha = 1;
           line(x(span.lease), middle - tall / 2 - 2, x(span.lease), middle + tall / 2 + 2, colours.text);
         }
@@ -348,7 +353,7 @@ export function drawLanes(element, data, options = {}) {
 
   function describe(item) {
     if (!item) return "";
-    const at = item.at ?? item.begin ?? item.sent, until = item.end != null ? ` to ${clock(item.end)}` : item.begin !== undefined && item.end == null ? " until now" : "";
+    const at = item.at ?? item.begin ?? item.sent, until = item.end != null ? ` to ${clock(item.end)}` : item.begin !== undefined && item.end == null ? (known === null ? " until now" : ` to ${clock(goesOn())}, when this node answered last`) : "";
     return `${clock(at)}${until} · ${item.label || item.kind}${item.why ? ": " + item.why : ""}`;
   }
   function itemAt(px, py) {
@@ -359,7 +364,7 @@ export function drawLanes(element, data, options = {}) {
     let best = null;
     for (let i = lowest(kept.marks, at - slack); i < kept.marks.length && kept.marks[i].at <= at + slack; i++)
       if (!best || Math.abs(kept.marks[i].at - at) < Math.abs(best.at - at)) best = kept.marks[i];
-    best ??= kept.spans.findLast(s => s.begin <= at && (s.end ?? end()) >= at) ?? null;
+    best ??= kept.spans.findLast(s => s.begin <= at && (s.end ?? goesOn()) >= at) ?? null;
     best ??= windows.findLast(w => w.begin <= at && (w.end ?? end()) >= at) ?? null;
     return [kept.id, best];
   }
@@ -445,8 +450,8 @@ export function drawLanes(element, data, options = {}) {
   follow(following);
 
   return {
-    update(next) { update(next); buttons.follow.hidden = !live; }, add, setLease, show, follow, pick, clock, describe,
-    get shown() { return [...shown]; }, get following() { return following; }, get drawn() { return drawn; },
+    update(next) { update(next); buttons.follow.hidden = !live; }, add, setLease, knownUntil, show, follow, pick, clock, describe,
+    get goesOn() { return goesOn(); }, get shown() { return [...shown]; }, get following() { return following; }, get drawn() { return drawn; },
     marks(from, to, most = 200) { // The latest marks of that time, the newest first.
       const found = [];
       for (const kept of [everybody, ...lanes]) {

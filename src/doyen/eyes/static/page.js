@@ -51,7 +51,7 @@ async function showNow() {
   const asked = performance.now() / 1000;
   const now = told = await json("/page/now");
   node = now.node; heardAt = performance.now() / 1000;
-  if (silent) { silent = false; say("live", "good"); }
+  if (silent) { silent = false; say("live", "good"); lanes?.knownUntil(null); soon(showViews, 0); }
   const skew = now.at - (asked + performance.now() / 1000) / 2;
   document.title = `${now.leader ?? "nobody"} leads ${now.group} · doyen`;
   put(id("group"), now.group + (now.election ? ` / ${now.election}` : ""));
@@ -63,21 +63,33 @@ async function showNow() {
   since = now.since == null ? null : {at: now.since, skew};
   leaseWhole = now.lease_s;
   leaseUntil = now.lease_until == null ? null : now.lease_until - skew;
-  put(id("sentence"), now.sentence);
   put(id("promise"), now.promise ? `Promised: ${now.promise}` : "");
   fill(id("unseats"), now.unseats, text => element("li", text));
   fill(id("lines"), now.lines, ([name, text]) => [element("dt", name), element("dd", text)]);
-  const warnings = [];
-  if (now.failure) warnings.push(`This node has failed: ${now.failure}`);
-  else if (!now.running) warnings.push("This node has left its group.");
-  if (now.waits_for) warnings.push(`${now.leader} is named leader, but does not act yet: ${now.waits_for}`);
-  if (!now.sealed) warnings.push("No key: packets are NOT authenticated.");
-  if (now.membership === "none") warnings.push("No membership: this node hears of the leader alone. Start with --membership swim to see everybody.");
-  fill(id("warnings"), warnings, text => element("p", text, "care"));
   id("actions").hidden = !now.may_act; id("no-actions").hidden = now.may_act;
   id("resign").disabled = !now.mine || !now.resigns;
   id("now").hidden = id("time").hidden = id("views").hidden = false;
   tick();
+}
+function leaderActs(row) { // By the leader's own word, for which this node asks it; null: that has not come.
+  if (told.leader === told.node) return !told.waits_for;
+  return row && row.leader === row.name && !isStale(row) && !row.asking ? row.acts : null;
+}
+let unknownSince = null; // The leader's word takes a moment to come.
+function warn(acts) {
+  const now = told, here = performance.now() / 1000, warnings = [];
+  unknownSince = now.leader != null && acts === null ? unknownSince ?? here : null;
+  const unknown = unknownSince !== null && here - unknownSince > STALE_S;
+  if (now.failure) warnings.push(`This node has failed: ${now.failure}`);
+  else if (!now.running) warnings.push("This node has left its group.");
+  if (now.waits_for) warnings.push(`${now.leader} is named leader, but does not act yet: ${now.waits_for}`);
+  else if (now.leader != null && acts === false) warnings.push(`${now.leader} is named leader, but does not act yet, as it says itself: doyen leader says why where it runs.`);
+  else if (unknown) warnings.push(`${now.leader} is named leader; it does not answer, so whether it acts is not known here.`);
+  if (now.alone) warnings.push(`${now.leader} leads alone: ${now.alone}. Others that it does not hear may lead, too.`);
+  if (!now.sealed) warnings.push("No key: packets are NOT authenticated.");
+  if (now.membership === "none") warnings.push("No membership: this node hears of the leader alone. Start with --membership swim to see everybody.");
+  fill(id("warnings"), warnings, text => element("p", text, "care"));
+  put(id("sentence"), acts === false && !now.waits_for ? `${now.leader} is named leader, and does not act yet.` : unknown ? `${now.node} names ${now.leader}: ${now.sentence}` : now.sentence);
 }
 const filled = new Map();
 function fill(at, list, make) { // Only what has changed is made anew, so that a reader does not lose its place.
@@ -90,15 +102,18 @@ function tick() {
   if (!told) return;
   const here = performance.now() / 1000;
   if (here - heardAt > STALE_S) { // What it said last may be over: nothing is counted on.
+    if (!silent) lastWord();
     silent = true; say(`no answer from this node for ${ago(here - heardAt)}`, "bad");
     put(id("who"), told.leader == null ? `Nobody led, as ${node} last said` : `${told.leader} led, as ${node} last said · term ${told.term}`, "care");
     id("lease").hidden = true;
     return;
   }
   const lasts = since ? ago(Math.max(0, here + since.skew - since.at)) : "";
-  const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${told.waits_for ? "has been named leader" : "has led"} for ${lasts} · term ${told.term}`;
-  put(id("who"), who, told.leader == null ? "bad" : told.waits_for ? "care" : "good");
-  const row = rows.find(r => r.name === told.leader), mine = leaseUntil !== null, left = mine ? leaseUntil - here : row?.lease_left_s ?? null;
+  const row = rows.find(r => r.name === told.leader), acts = leaderActs(row);
+  const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${acts ? "has led" : "has been named leader"} for ${lasts} · term ${told.term}`;
+  put(id("who"), who, told.leader == null ? "bad" : acts ? "good" : "care");
+  warn(acts);
+  const mine = leaseUntil !== null, left = mine ? leaseUntil - here : row?.lease_left_s ?? null;
   id("lease").hidden = left === null || leaseWhole == null;
   if (left !== null && leaseWhole != null) {
     const spoken = `${Math.max(0, left).toFixed(2)} s ${mine ? "left" : "were left"} of ${leaseWhole.toFixed(2)} s`;
@@ -107,6 +122,16 @@ function tick() {
     const until = left - (mine ? 0 : here - row.heardAt);
     lanes?.setLease(told.leader, until > 0 ? nowOnLanes() + until : null);
   }
+}
+function lastWord() { // Nothing here is of now any more: each part says of when it is.
+  const at = nowOnLanes() - (performance.now() / 1000 - heardAt);
+  const when = lanes ? lanes.clock(at) : new Date(at * 1000).toLocaleTimeString();
+  document.title = `no answer from ${node} · doyen`;
+  lanes?.knownUntil(at);
+  fill(id("warnings"), [`All here is what ${node} said until ${when}. Nothing is known here of what happened since.`], text => element("p", text, "bad"));
+  put(id("sentence"), `${node} last said: ${told.sentence}`);
+  put(id("sides"), `${node} does not answer, so nothing is known here of who agrees. The views below are of ${when} and before.`, "bad");
+  for (const line of id("matrix").querySelectorAll("tbody tr")) line.className = "stale";
 }
 const nowOnLanes = () => told ? performance.now() / 1000 + (since?.skew ?? told.at - performance.now() / 1000) : 0;
 
@@ -159,30 +184,32 @@ async function showViews() {
   const usual = trips[trips.length >> 1] ?? 0;
   const cells = names.map(name => {
     const row = by.get(name), seen = new Map((row?.seen ?? []).map(cell => [cell.name, cell]));
-    const stale = !row || isStale(row);
+    const stale = !row || isStale(row) || row.asking;
     return {name, stale, names: row?.leader ?? null, heading: heading(name, row), cells: names.map(other => cell(name, other, row, seen.get(other), usual, stale))};
   });
   drawMatrix(names, cells);
   if (found.asked) soon(showViews, 200); // The answers come after the question.
   const sides = new Map();
-  for (const row of rows) if (!isStale(row)) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
+  const asked = rows.filter(row => row.asking).map(row => row.name);
+  for (const row of rows) if (!isStale(row) && !row.asking) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
   const words = [...sides].map(([leader, who]) => `${who.join(", ")} ${who.length === 1 ? "names" : "name"} ${leader ?? "nobody"}`);
-  const silent = rows.filter(isStale), heard = silent.filter(row => row.age_s != null), never = silent.filter(row => row.age_s == null);
+  const unheard = rows.filter(row => isStale(row) && !row.asking), heard = unheard.filter(row => row.age_s != null), never = unheard.filter(row => row.age_s == null);
   const last = new Map(); // Whom those that cannot be asked named when they were last heard.
   for (const row of heard) last.set(row.leader, [...(last.get(row.leader) ?? []), `${row.name} (${ago(row.age_s)} ago)`]);
   const there = [...last].map(([leader, who]) => `${who.join(", ")} last named ${leader ?? "nobody"}`);
   if (never.length) there.push(`${never.map(row => row.name).join(", ")} never answered`);
   const maybe = told?.sort === "quorum" ? "; only a side with a majority of the voters has a leader" : "; members there may see another leader";
-  const gone = silent.length ? ` Cannot be asked now: ${there.join("; ")}${maybe}.` : "";
-  put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
+  const gone = (unheard.length ? ` Cannot be asked now: ${there.join("; ")}${maybe}.` : "") + (asked.length ? ` Asking ${asked.join(", ")} …` : "");
+  put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : unheard.length || asked.length ? "care" : "good");
 }
 const isStale = row => row.age_s == null || row.age_s > STALE_S || row.gone;
 function heading(name, row) {
+  if (row?.asking) return "asked";
   if (!row || row.age_s == null) return row?.silent ? "no answer" : "asked";
   return isStale(row) ? `${row.leader === name ? "itself" : row.leader ?? "nobody"}, ${ago(row.age_s)} ago` : row.leader === name ? "itself" : row.leader ?? "nobody";
 }
 function cell(name, other, row, seen, usual, stale) {
-  const old = stale && row?.age_s != null ? `; so it said ${ago(row.age_s)} ago, and cannot be asked now` : "";
+  const old = stale && row?.age_s != null ? `; so it said ${ago(row.age_s)} ago, and ${row.asking ? "is being asked again" : "cannot be asked now"}` : "";
   if (name === other) return ["·", "itself", `${name} names ${row?.age_s == null ? "a leader that it has not told here" : row.leader ?? "nobody"}${row?.term ? `, term ${row.term}` : ""}${old}.`];
   if (!row || row.age_s == null) return ["?", "none", `${name} has not answered: it may be gone, be cut off, or run an older version.`];
   if (!seen) return ["–", "none", `${name} does not know ${other}${old}.`];

@@ -8,11 +8,12 @@ import click
 from click.core import ParameterSource
 
 from doyen.cli.output import print_json
+from doyen.cli.outputs import INCIDENT, OutputFile, Sort, check_kept
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import check_positive, report, say
 from doyen_lab.museum.exhibits import EXHIBITS
-from doyen_lab.museum.page import ours, page, wrong
+from doyen_lab.museum.page import HEAD, ours, page, wrong
 from doyen_lab.museum.show import show
 from doyen_lab.proving.combination import COMBINATIONS, chosen
 from doyen_lab.proving.runner import Result, pairs, prove_all
@@ -26,6 +27,7 @@ _WIDTHS = (16, 9, 8, 7, 16, 12, 8, 0)
 _HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "LATENESS", "FAULTS")
 
 
+TABLE: Final = Sort("the page of the museum", lambda head: head.startswith(HEAD.encode()[:40]))
 _COMMANDS: Final[dict[str, tuple[str, tuple[str, ...], Any]]] = {  # Scenarios of `doyen run`.
     SINGLETON: (
         "doyen run, whose runners, guards and commands are killed, stopped, paused and cut off",
@@ -106,6 +108,11 @@ def run_scenarios(
         raise ConfigError(
             f"--html {html} is one file, and {len(wanted) + len(of_commands)} runs are wanted: give a folder"
         )
+    if html is not None:
+        runs = [(scenario.name, combination.name) for scenario, combination in wanted]
+        runs += [(name, "pole") for name in of_commands]
+        files = [html] if html.suffix == ".html" else [html / f"{name}-{kind}.html" for name, kind in runs]
+        check_kept(files, INCIDENT, "--html")
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
@@ -147,9 +154,9 @@ def run_soak(agents: int, minutes: float, loss: float, seed: int, keep: bool, as
 @command.command("museum", help="Published failures of other rules, and doyen on the same scenario, in made-up time.")
 @click.argument("names", metavar="[NAME]…", nargs=-1)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of delays, and of chance in the rules.")
-@click.option("--page", "file", type=click.Path(dir_okay=False), help="Write the table to this file, as Markdown.")
+@click.option("--page", "file", type=OutputFile(TABLE), help="Write the table to this file, as Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def museum(names: tuple[str, ...], seed: int, file: str | None, as_json: bool) -> None:
+def museum(names: tuple[str, ...], seed: int, file: Path | None, as_json: bool) -> None:
     unknown = [name for name in names if name not in EXHIBITS]
     if unknown:
         raise ConfigError(f"{unknown[0]} is not in the museum: one of {', '.join(EXHIBITS)}")
@@ -162,7 +169,7 @@ def museum(names: tuple[str, ...], seed: int, file: str | None, as_json: bool) -
             click.echo(f"{result.name:26} {rule:26} {held}")
             click.echo(f"    {result.happened} ({', '.join(result.where)})")
     if file is not None:
-        Path(file).write_text(page(results), encoding="utf-8")
+        file.write_text(page(results), encoding="utf-8")
     if as_json:
         print_json({"results": results})
     if not all(result.fails and result.holds for result in results):

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import click
 
-from doyen.cli.options import DurationText, OutputFile, plot_flag
+from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
+from doyen.cli.outputs import OutputFile, plot_flag
 from doyen.errors import ConfigError
 from doyen.eyes.plot import Plot
 from doyen_papers.analysis.announce_timers import TimerAdvice, advise_timers
@@ -109,7 +110,7 @@ def command(plot: Path | None, as_json: bool, **given: Any) -> None:
 
 def _draw(nodes: int, given: dict[str, Any], advice: TimerAdvice, path: Path) -> None:
     """Draw the trade-off: what each further announcement that is waited for costs and brings."""
-    points = set()
+    points = {(advice.detection_max_s, advice.false_departures_per_hour)}
     for wish in WISHES:
         try:
             found = advise_timers(nodes, **given | {"false_departures_per_hour": wish})

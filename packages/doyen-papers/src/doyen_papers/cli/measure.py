@@ -17,7 +17,7 @@ from doyen.node.layers import read_toml
 from doyen.node.rebuilt import config_from
 from doyen_papers.analysis.measured import Interval, Measured, measured
 from doyen_papers.cli.settings_file import changed, difference, write
-from doyen_papers.studies.advised import STEPS, Option, Promised, Stack, changes, no_better, stack_of
+from doyen_papers.studies.advised import CURVE, STEPS, Option, Promised, Stack, changes, no_better, stack_of, told_apart
 
 WINDOW_MIN_S: Final = 5.0
 TICK_S: Final = 0.25
@@ -53,20 +53,20 @@ def advise_measured(
     _check_alone(last)
     found = measured(first, last)
     stack = stack_of(config_from(last["config"]), last["kind"], found, simulate)
-    options = _options(stack, detection, per_year, every=plot is not None)
-    chosen = _chosen(options, per_year)
+    chosen = _chosen(_options(stack, detection, per_year), per_year)
     today = stack.option(stack.now)
     promises = {"today": stack.promised(today), "advised": stack.promised(chosen)}
-    kept = no_better(promises["today"], promises["advised"], per_year, detection)
+    soon_enough = None if detection is None else stack.soon_enough(today.bound_s, detection)
+    kept = no_better(promises["today"], promises["advised"], per_year, soon_enough)
     if kept:
         chosen, promises["advised"] = today, promises["today"]
     differing = changes(stack.config, chosen.config, stack.table)
-    notes = _notes(stack, chosen, per_year, kept=kept)
+    notes = _notes(stack, chosen, promises["advised"], per_year, detection, kept=kept)
     after = text
     if apply is not None and differing:
         after = changed(text, stack.table, {field: new for field, (_, new) in differing.items()}, apply)
     if plot is not None:
-        plot.write_text(_picture(last["group"], stack, options, today, chosen), encoding="utf-8")
+        plot.write_text(_picture(last["group"], stack, today, chosen), encoding="utf-8")
     if as_json:
         told = {"measured": found, "table": stack.table, "changes": differing, **promises, "notes": notes}
         print_json(told | {"applied": str(apply) if differing and apply is not None else None})
@@ -113,14 +113,14 @@ def _readable(apply: Path | None) -> str:
     return text
 
 
-def _options(stack: Stack, detection: Duration | None, per_year: float, *, every: bool) -> list[Option]:
-    """Return the options up to the first that meets the wish, or all of them."""
+def _options(stack: Stack, detection: Duration | None, per_year: float) -> list[Option]:
+    """Return the options up to the first that meets the wish."""
     found: list[Option] = []
     with progress("simulating", STEPS) as show:
         for option in stack.options(detection):
             found.append(option)
             show(1)
-            if option.departures_per_year.high <= per_year and not every:
+            if option.departures_per_year.high <= per_year:
                 break
     if not found:
         assert detection is not None
@@ -141,10 +141,19 @@ def _chosen(options: list[Option], per_year: float) -> Option:
     return min(options, key=lambda option: option.departures_per_year.estimate)
 
 
-def _notes(stack: Stack, chosen: Option, per_year: float, *, kept: bool) -> list[str]:
+def _notes(
+    stack: Stack, chosen: Option, promised: Promised, per_year: float, detection: Duration | None, *, kept: bool
+) -> list[str]:
     found, notes = stack.found, []
-    if kept:
+    if kept and detection is not None and chosen.departures_per_year.high <= per_year:
+        notes.append("today's timers stay: they keep what was asked for")
+    elif kept:
         notes.append("today's timers stay: by these figures, none that were tried are better")
+    if detection is not None and promised.detection_most_s.high > to_seconds(detection):
+        notes.append(
+            f"a detection within {format_duration(detection)} cannot be promised with 95 % confidence, as packets are "
+            f"lost or members pause: {promised.detection_most_s.high:.2f} s were simulated"
+        )
     missing = sorted(set(found.members) - set(found.heard))
     if missing:
         notes.append(f"{', '.join(missing)} did not answer, so what it sees is not in these figures")
@@ -229,17 +238,23 @@ def _count(figure: Interval) -> str:
     return f"{figure.estimate:.2g} ({figure.low:.2g} to {figure.high:.2g})"
 
 
-def _picture(group: str, stack: Stack, options: list[Option], today: Option, chosen: Option) -> str:
+def _picture(group: str, stack: Stack, today: Option, chosen: Option) -> str:
     picture = Plot(
         f"{group}: false departures against detection, as measured",
         "detection at most, in seconds, if nothing is lost",
         f"{stack.departure}, a year",
         y_powers=True,
     )
+    marked = "today, kept" if chosen is today else "advised"
+    with progress("drawing", len(CURVE)) as show:
+        curve = []
+        for option in stack.curve(chosen):
+            curve.append(option)
+            show(1)
     for title, end in (("as measured", "estimate"), ("at the upper end of its confidence", "high")):
-        picture.line(title, sorted((o.bound_s, getattr(o.departures_per_year, end)) for o in options))
+        picture.line(title, [(o.bound_s, getattr(o.departures_per_year, end)) for o in told_apart(curve, chosen)])
     # At the upper end, which the wish is held against; as measured there may be none at all.
-    picture.point("today" if chosen is not today else "today, kept", today.bound_s, today.departures_per_year.high)
     if chosen is not today:
-        picture.point("advised", chosen.bound_s, chosen.departures_per_year.high)
+        picture.point("today", today.bound_s, today.departures_per_year.high)
+    picture.point(marked, chosen.bound_s, chosen.departures_per_year.high)
     return picture.svg()

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from doyen.cli.output import print_json, progress
+from doyen.cli.outputs import REPORT, check_kept
 from doyen.errors import ConfigError, TransportError
 from doyen_papers.papers import KEYS, all_items, chosen, paper
 from doyen_papers.papers.item import Budget, Engine, Item
@@ -159,6 +160,7 @@ def _as_json(chapters: Sequence[Chapter], seed: int, engine: str) -> dict[str, A
 def _refuse_unwritable(out: Path) -> None:
     """Before a minute of work; but nothing is made before there is something to write."""
     nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    check_kept([out / "index.html"], REPORT, "--out")
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise ConfigError(f"--out {out}: cannot write in {nearest}; give a directory of yours")
 

@@ -2,10 +2,10 @@
 
 Each stack has one interval (how often a sign of life is sent) and one patience (how long its absence is borne).  The
 interval stays as it is, or follows from a wanted detection; the patience is the least that keeps false departures to a
-wish.  Waits for single answers follow from the measured round trips and pauses.
+wish.  Waits for single answers follow from the measured round trips and pauses.  Timers that keep all wishes stay.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 from statistics import median
 from typing import Any, Final
@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 from doyen.core.clock import Duration, format_duration, ms, seconds, to_seconds
 from doyen.core.kinds import Around
 from doyen.errors import ConfigError
+from doyen.membership.swim.config import suspicion_min
 from doyen.node.config import NodeConfig
 from doyen.node.registry import find_election
 from doyen_papers.analysis.departures import (
@@ -27,6 +28,7 @@ from doyen_papers.analysis.measured import Interval, Measured
 from doyen_papers.studies.promised import FalseDepartures, Network, bytes_per_s, takeovers
 
 STEPS: Final = 6
+CURVE: Final = range(-2, 3)  # Steps of patience on the picture: so many less, and more, than the timers it is about.
 SIMULATED_S_PER_RUN: Final = 60.0  # Of the whole group, at each loss, for each simulated takeover.
 BEAT_MIN: Final[Duration] = ms(20)
 
@@ -64,6 +66,7 @@ class Stack:
         self.trip = seconds(max(found.round_trip_most_s, found.round_trip_s.high))
         self.pause = seconds(found.pause_most_s)
         self.disk = seconds(found.write_most_s)
+        self._known: dict[Any, Option] = {}  # By table: its false departures are computed once.
 
     @property
     def now(self) -> Any:
@@ -72,6 +75,10 @@ class Stack:
 
     def timers(self, step: int, detection: Duration | None) -> Any | None:
         """Return the table of that step of patience; None: it cannot detect in that time."""
+        raise NotImplementedError
+
+    def patient(self, table: Any, steps: int) -> Any | None:
+        """Return that table with so many more steps of patience, and all else as it is; None: it has not that many."""
         raise NotImplementedError
 
     def departures(self, table: Any) -> Interval:
@@ -88,13 +95,28 @@ class Stack:
         return to_seconds(kind.worst_case(config.table(kind.table), around).detection)
 
     def option(self, table: Any) -> Option:
-        config = self.with_(table)
-        return Option(config=config, bound_s=self.bound_s(config), departures_per_year=self.departures(table))
+        found = self._known.get(table)
+        if found is None:
+            config = self.with_(table)
+            found = Option(config=config, bound_s=self.bound_s(config), departures_per_year=self.departures(table))
+            self._known[table] = found
+        return found
 
     def options(self, detection: Duration | None) -> Iterator[Option]:
-        """Yield the options, from the least patience on."""
+        """Yield the options, from the least patience on; with a wanted detection those that take no longer."""
         for step in range(STEPS):
-            table = self.timers(step, detection)
+            table = self.timers(step, None if detection is None else detection - self.pause)
+            if table is not None and self.soon_enough(self.bound_s(self.with_(table)), detection):
+                yield self.option(table)
+
+    def soon_enough(self, bound_s: float, detection: Duration | None) -> bool:
+        """Return whether a bound of detection, and a pause, keep the wish."""
+        return detection is None or bound_s + to_seconds(self.pause) <= to_seconds(detection)
+
+    def curve(self, option: Option) -> Iterator[Option]:
+        """Yield the trade-off that this option stands on: the same timers with less and more patience, and itself."""
+        for steps in CURVE:
+            table = self.patient(option.config.tables[self.table], steps) if steps else option.config.tables[self.table]
             if table is not None:
                 yield self.option(table)
 
@@ -142,6 +164,10 @@ class Gossip(Stack):
             return None
         return replace(found, beat_interval=rounded_down(beat), period=max(rounded_down(beat * 8 // 5), 5 * ack))
 
+    def patient(self, table: Any, steps: int) -> Any | None:
+        suspicion = int(suspicion_min(table, self.nodes) * 2.0**steps)
+        return replace(table, suspicion_timeout=suspicion) if suspicion >= table.ack_timeout else None
+
     def departures(self, table: Any) -> Interval:
         lasting_s = self.simulate * SIMULATED_S_PER_RUN
         found = FalseDepartures(self.with_(table), self.kind, self.nodes, self.network, lasting_s)
@@ -179,6 +205,10 @@ class Fast(Stack):
             suppress_interval=rounded_down(suppress),
         )
 
+    def patient(self, table: Any, steps: int) -> Any | None:
+        listen = table.listen_timeout + steps * table.announce_interval
+        return replace(table, listen_timeout=listen) if listen > table.announce_interval else None
+
     def departures(self, table: Any) -> Interval:
         interval_s = to_seconds(table.announce_interval)
         misses = int((to_seconds(table.listen_timeout) - self.found.round_trip_sd_s) / interval_s)
@@ -211,6 +241,13 @@ class Quorum(Stack):
             retry_max=max(now.retry_max, wait),
         )
 
+    def patient(self, table: Any, steps: int) -> Any | None:
+        lease = table.lease + steps * table.beat_interval
+        if lease < 2 * table.beat_interval:
+            return None
+        found = replace(table, lease=lease, heartbeat_interval=table.beat_interval)
+        return found if found.beat_interval == table.beat_interval else None  # A short lease has shorter intervals.
+
     def departures(self, table: Any) -> Interval:
         return self.found.loss.each(
             lambda loss: (
@@ -239,16 +276,35 @@ def stack_of(config: NodeConfig, kind: str | None, found: Measured, simulate: in
     raise ConfigError(f"there is no advice for {runs}: only for gossip over swim, fast and quorum; see doyen presets")
 
 
-def no_better(today: Promised, advised: Promised, per_year: float, detection: Duration | None) -> bool:
-    """Return whether today's timers keep the wishes as well as the advised ones, which bring nothing else."""
-    if detection is not None and today.bound_s > to_seconds(detection):
+def no_better(today: Promised, advised: Promised, per_year: float, soon_enough: bool | None) -> bool:
+    """Return whether today's timers stay: they keep the wishes as well as the advised ones.
+
+    `soon_enough` says whether today's detection keeps the wish for it; None: there is none, and sooner is better.
+    """
+    if soon_enough is False:
         return False
     before, after = (max(per_year, promised.departures_per_year.high) for promised in (today, advised))
     if before != after:
         return after > before
-    if detection is not None:  # Both are soon enough, so it is about traffic.
-        return advised.bytes_per_s >= today.bytes_per_s
-    return advised.detection_most_s.high >= today.detection_most_s.high
+    return soon_enough is True or advised.detection_most_s.high >= today.detection_most_s.high
+
+
+def told_apart(curve: Sequence[Option], option: Option) -> list[Option]:
+    """Return that option, and from it on those whose departures are known well enough to differ from their neighbour's.
+
+    More patience never takes more living members for dead; where the upper end rises with it all the same, too little
+    was simulated to see so few.
+    """
+    at, high = curve.index(option), option.departures_per_year.high
+    before: list[Option] = []
+    for less in reversed(curve[:at]):
+        if less.departures_per_year.high >= (before[-1].departures_per_year.high if before else high):
+            before.append(less)
+    found = [*reversed(before), option]
+    for more in curve[at + 1 :]:
+        if more.departures_per_year.high <= found[-1].departures_per_year.high:
+            found.append(more)
+    return found
 
 
 def changes(before: NodeConfig, after: NodeConfig, table: str) -> dict[str, tuple[str, str]]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from doyen.cli.options import plot_flag
 from doyen.cli.output import progress
+from doyen.cli.outputs import plot_flag
 from doyen.core.clock import format_duration
 from doyen.eyes.plot import Plot, shares
 from doyen_lab.cli.bench import run

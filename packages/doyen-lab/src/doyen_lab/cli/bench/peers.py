@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from doyen.cli.local import table
-from doyen.cli.options import plot_flag
+from doyen.cli.outputs import plot_flag
 from doyen.errors import ConfigError
 from doyen.eyes.plot import Plot, shares
 from doyen_lab.cli.bench import run

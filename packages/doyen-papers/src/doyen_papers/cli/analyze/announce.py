@@ -8,8 +8,9 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from doyen.cli.options import DurationText, chosen, flags, named_by_flag, plot_flag
+from doyen.cli.options import DurationText, chosen, flags, named_by_flag
 from doyen.cli.output import print_json
+from doyen.cli.outputs import plot_flag
 from doyen.errors import ConfigError
 from doyen.eyes.plot import Plot
 from doyen_papers.analysis.announce import QUANTITIES, inconsistent_in_all, value

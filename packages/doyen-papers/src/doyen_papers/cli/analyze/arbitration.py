@@ -6,8 +6,9 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from doyen.cli.options import DurationText, named_by_flag, plot_flag
+from doyen.cli.options import DurationText, named_by_flag
 from doyen.cli.output import print_json
+from doyen.cli.outputs import plot_flag
 from doyen.errors import ConfigError
 from doyen.eyes.plot import Plot
 from doyen_papers.analysis.arbitration import (

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
+from doyen.cli.options import chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress, show
+from doyen.cli.outputs import MEMBERSHIPS, OutputFile
 from doyen.errors import ConfigError
 from doyen.sim.runs import run_seed
 from doyen_papers.cli.sim.frame import answer, run_flags
@@ -32,7 +33,9 @@ MEANINGS = {
 @click.command("ctolerant", help="Churn-tolerant elections over weak views, simulated.  [CTOL]")
 @flags(ChurnSetting)
 @run_flags(runs=100)
-@click.option("--record", "record_path", type=OutputFile(), help="Write a membership trace instead of electing.")
+@click.option(
+    "--record", "record_path", type=OutputFile(MEMBERSHIPS), help="Write a membership trace instead of electing."
+)
 @click.option("--seconds", "duration", type=float, help="Length of that trace. [300]")
 def command(
     runs: int, seed: int, jobs: int, record_path: Path | None, duration: float | None, as_json: bool, **given: Any

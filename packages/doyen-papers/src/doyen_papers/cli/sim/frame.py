@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import asdict
 
-from doyen.cli.options import OutputFile
 from doyen.cli.output import print_json
+from doyen.cli.outputs import TRACE, OutputFile
 from doyen.sim.trace import Trace
 
 S = TypeVar("S")
@@ -28,7 +28,7 @@ def run_flags(*, runs: int = 0, trace: bool = False) -> Callable[[Callable[..., 
         ]
     if trace:
         about = "Write the first run, a line an event." if runs else "Write the run, a line an event."
-        added.append(click.option("--trace", "trace_path", type=OutputFile(), help=about))
+        added.append(click.option("--trace", "trace_path", type=OutputFile(TRACE), help=about))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for add in added:
