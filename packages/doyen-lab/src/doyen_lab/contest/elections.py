@@ -20,7 +20,7 @@ from doyen_lab.contest.figures import Fault, median_of
 from doyen_lab.contest.trial import Trial, rob_in_turn
 
 PATIENCE_S = 90.0
-FORMED_S, STEADY_S = 5.0, 2.0
+FORMING_S, FORMED_S, STEADY_S = 300.0, 5.0, 2.0  # At drop .2, Base alone takes half a minute for one election.
 
 
 class Election(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ async def elections(
     for entrant in entrants:
         await entrant.start_all()
     for entrant in entrants:
-        await entrant.settled(PATIENCE_S, FORMED_S)
+        await entrant.settled(FORMING_S, FORMED_S)
     found = await rob_in_turn(trials, kills, _elect, on_step, ("kill",))
     return {name: Completion.of(each["kill"]) for name, each in found.items()}
 
