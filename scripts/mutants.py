@@ -39,7 +39,8 @@ from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, resto
 from mutants_sites import PARTS, Mutant, Sites, all_mutants, drawn
 
 HERE = Path(__file__).parents[1]
-WORK = GATHERED = HERE / "build/mutants"
+# Another folder for a second run beside the first.
+WORK = GATHERED = HERE / os.environ.get("MUTANTS", "build/mutants")
 TREE = WORK / "tree"
 RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
