@@ -225,6 +225,28 @@ def test_a_joiner_that_is_told_to_leave_does_not_begin_again(phase: int) -> None
     assert out.take() == [] and not machine.is_joining
 
 
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_joiner_that_begins_again_as_somebody_else_lets_those_go_that_it_had_asked(announced: bool) -> None:
+    out = RecordingOut()
+    config = msgspec.structs.replace(PRACTICAL, announced=announced)
+    machine = Arbitration(P, config, out, Random(1), contacts=[Q.node], view=False)
+    machine.start(0)
+    machine.on_timer(JoinAdvances(1, 1, 0), 0)
+    machine.on_message(Q.node, Discovered(1, 1, Q, True, (R,)), ms(1))
+    for seat in (Q, R):
+        machine.on_message(seat.node, Locked(1, 1, 1, True), ms(2))
+    for seat in (Q, R):
+        machine.on_message(seat.node, LeaseAck(1, 1, 1, 1, Said((), 0, 0, 1, (Q, R))), ms(3))
+    for seat in (Q, R):
+        machine.on_timer(SessionAdvances(seat.name, 1, config.resends + 1), ms(2) + config.lease)
+    assert {pair.stage for pair in machine.pairs.values()} == {Stage.COMMITTED} and not machine.is_member
+    out.take()
+    machine.on_message(Q.node, Released(1, 1), ms(3) + config.lease)  # One will not have it.
+    told = [effect for effect in out.take() if isinstance(effect, Send) and isinstance(effect.message, Leave)]
+    assert sorted(effect.to for effect in told) == [Q.node, R.node] * announced
+    assert all(effect.message == Leave(P) for effect in told) and machine.seat.incarnation == P.incarnation + 1
+
+
 def test_algorithm_1_in_its_order() -> None:
     arbitrator = Arbitrator(CONFIG)
     assert arbitrator.judge(P.name, Q.name, 1, 0).verdict is Verdict.ACCEPT  # Records Q.
