@@ -34,6 +34,8 @@ from doyen.membership.ring.messages import (
     News,
     NewsKind,
     PairDropped,
+    ProposalAdvances,
+    Propose,
     ProposeReply,
     ReconciliationRepeats,
     RecoveryStarted,
@@ -46,6 +48,7 @@ from doyen.membership.ring.messages import (
     SessionAdvances,
     Suspected,
     Unlock,
+    UpgradeAborted,
     UpgradeBegins,
     Upgraded,
     Verdict,
@@ -289,6 +292,25 @@ def test_upgrades_of_all_pairs_go_together_and_are_taken_once_a_majority_has_acc
     assert facts(out) == []
     machine.on_message(S.node, ProposeReply(1, 1, votes), now + ms(2))  # With its own, three of five.
     assert [fact.peer for fact in facts(out) if isinstance(fact, Upgraded)] == [R, S, T]
+
+
+def test_a_proposal_that_nobody_answers_is_made_three_times_and_then_given_up() -> None:
+    machine, out = member(PRACTICAL)
+    machine.on_message(Q.node, Leave(Q), ms(1))
+    (due, *_) = [e for e in out.take() if isinstance(e, SetTimer) and isinstance(e.timer, UpgradeBegins)]
+    machine.on_timer(due.timer, due.at)
+    asked, given_up, effects = 0, [], out.take()
+    while not given_up:
+        asked += any(isinstance(e, Send) and e.to == R.node and isinstance(e.message, Propose) for e in effects)
+        (timer,) = [
+            e for e in effects if isinstance(e, SetTimer) and getattr(e.timer, "name", None) == R.name
+        ] or pytest.fail("nothing is planned any more")
+        assert isinstance(timer.timer, ProposalAdvances)
+        machine.on_timer(timer.timer, timer.at)
+        effects = out.take()
+        given_up = [e.fact for e in effects if isinstance(e, Emit) and isinstance(e.fact, UpgradeAborted)]
+    assert (asked, [fact.peer for fact in given_up]) == (3, [R])
+    assert due.at + T_A - 3 <= timer.at <= due.at + T_A  # A third each time.
 
 
 def test_staleness_looks_at_the_suspects_version_and_tells_the_new_neighbourhood() -> None:
