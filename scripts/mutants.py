@@ -55,7 +55,7 @@ NAMES = {
     "fresh": "120 new ones, half of them of `net`",
     "third": "100 further ones, 20 of each folder",
     "fourth": "60 after them, 12 of each folder",
-    "fifth": "60 last ones, 24 of them of `net`",
+    "fifth": "fifth sample of 60, 24 of them of `net`",
     "sixth": "sixth sample of 60, 12 of each folder",
 }
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
