@@ -603,6 +603,7 @@ def main() -> None:
         return
     if given.whole:
         missing = [folder for folder in (*FOLDERS, *SLOW, *WIDE) if not (GATHERED / f"{folder}.json").exists()]
+        missing = [] if given.as_gathered else missing
         for folder in missing:
             print(f"tests/{folder}: which test runs which line", flush=True)
             line = [sys.executable, __file__, "--gather", folder]

@@ -151,7 +151,7 @@ def test_a_reset_alone_does_not_mean_that_the_leader_is_gone() -> None:
 def test_a_leader_that_dies_after_its_connection_was_reset_is_found_at_a_later_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leaderlink, "LOOKS_S", (0.0, 0.6))
+    monkeypatch.setattr(leaderlink, "LOOKS_S", (0.0, 0.6, 0.6, 0.6))
 
     async def main() -> None:
         leader, its, member, link, told = await pair()
