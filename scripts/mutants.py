@@ -39,7 +39,8 @@ from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, resto
 from mutants_sites import PARTS, Mutant, Sites, all_mutants, drawn
 
 HERE = Path(__file__).parents[1]
-WORK = GATHERED = HERE / "build/mutants"
+# Another folder for a second run beside the first.
+WORK = GATHERED = HERE / os.environ.get("MUTANTS", "build/mutants")
 TREE = WORK / "tree"
 RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
@@ -54,7 +55,7 @@ NAMES = {
     "fresh": "120 new ones, half of them of `net`",
     "third": "100 further ones, 20 of each folder",
     "fourth": "60 after them, 12 of each folder",
-    "fifth": "60 last ones, 24 of them of `net`",
+    "fifth": "fifth sample of 60, 24 of them of `net`",
     "sixth": "sixth sample of 60, 12 of each folder",
 }
 # Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
@@ -602,6 +603,7 @@ def main() -> None:
         return
     if given.whole:
         missing = [folder for folder in (*FOLDERS, *SLOW, *WIDE) if not (GATHERED / f"{folder}.json").exists()]
+        missing = [] if given.as_gathered else missing
         for folder in missing:
             print(f"tests/{folder}: which test runs which line", flush=True)
             line = [sys.executable, __file__, "--gather", folder]

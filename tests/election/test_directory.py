@@ -176,6 +176,29 @@ def test_a_directory_that_hangs_prolongs_nothing() -> None:
     assert Emit(LeaderLost(Term(1, A), "lease over")) in member.out.take()
 
 
+@pytest.mark.parametrize("acted", [False, True])
+def test_who_leaves_says_the_lease_that_an_earlier_leader_may_have_until_it_has_acted(acted: bool) -> None:
+    """Whoever claims next waits for that, for nobody has shown yet that the earlier one has stopped."""
+    member, top = Member(), replace(of(B), lease=seconds(3))
+    late = CONFIG.guard(seconds(3)) + 1
+    member.found(top, 0)
+    member.look(late)
+    member.found(top, late)
+    member.machine.on_score_given(ScoreGiven(5, 5), late)
+    member.found(top, late)
+    member.look(late + CONFIG.stand_time)
+    member.found(top, late + CONFIG.stand_time)
+    at = late + CONFIG.stand_time
+    member.found(member.mine(5), at)
+    if acted:
+        at += CONFIG.guard(seconds(3))
+        member.look(at)
+        assert LeaderElected(Term(5, A)) in member.found(member.mine(5), at)
+    member.machine.HEARS[LeaveGroup](member.machine, LeaveGroup(), at + 1)
+    assert (member.asked().phase, member.asked().free) == ("released", acted)
+    assert member.asked().lease == (CONFIG.lease if acted else seconds(3))
+
+
 def test_a_higher_epoch_ends_a_reign_at_once_and_so_does_a_claim_that_is_gone() -> None:
     for top in (of(B, 2), None, of(B, 1)):
         member = Member()

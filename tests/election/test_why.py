@@ -15,6 +15,7 @@ from doyen.election.engine.kind import Claimed
 from doyen.election.engine.messages import StoreAnswers, StoreFails
 from doyen.election.pole.kind import Granted
 from doyen.election.pole.messages import ElectionBegun, Selected
+from doyen.election.spanning.kind import Measured
 
 A, B, C = (NodeId(name) for name in "abc")
 
@@ -141,6 +142,14 @@ def test_a_claim_in_a_store_is_told_with_the_others_that_stood() -> None:
     again = account.note(StoreAnswers())
     assert again is not None and (again.kind, again.text) == ("begun", "the store can be used again")
     assert account.note("anything else") is None
+
+
+def test_the_greatest_quality_in_reach_is_shown_beside_this_nodes_own() -> None:
+    machine = SimpleNamespace(me=A, quality=SimpleNamespace(value=5.0), leader=SimpleNamespace(node=B, quality=7.25))
+    told = Measured().reasons(machine, Term(1, B))
+    assert str(told) == "greatest quality in reach (b 7.25, a 5)"
+    machine.leader = None
+    assert str(Measured().reasons(machine, Term(1, A))) == "greatest quality in reach (a 5)"
 
 
 def test_the_owner_of_a_key_names_the_neighbours_that_agreed() -> None:

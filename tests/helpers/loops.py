@@ -6,6 +6,7 @@ Python 3.11 has no `asyncio.eager_task_factory`; there the same is done with the
 import asyncio
 import os
 import sys
+import warnings
 from typing import Any
 
 
@@ -35,24 +36,29 @@ def eager(loop: Any, coro: Any, **further: Any) -> Any:
     return EagerTask(coro, loop=loop, **further)
 
 
-class EagerPolicy(asyncio.DefaultEventLoopPolicy):
-    """Makes loops whose tasks begin at once."""
+def eager_policy() -> Any:
+    """Return a policy that makes loops whose tasks begin at once."""
 
-    def new_event_loop(self) -> Any:
-        loop = super().new_event_loop()
-        loop.set_task_factory(asyncio.eager_task_factory if sys.version_info >= (3, 12) else eager)
-        return loop
+    class EagerPolicy(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> Any:
+            loop = super().new_event_loop()
+            loop.set_task_factory(asyncio.eager_task_factory if sys.version_info >= (3, 12) else eager)
+            return loop
+
+    return EagerPolicy()
 
 
 def pytest_configure() -> None:
-    match os.environ.get("DOYEN_LOOP", ""):
-        case "uvloop":
-            import uvloop
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.14 would rather have no policies; 3.16 has none.
+        match os.environ.get("DOYEN_LOOP", ""):
+            case "uvloop":
+                import uvloop
 
-            asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-        case "eager":
-            asyncio.set_event_loop_policy(EagerPolicy())
-        case "":
-            pass
-        case other:
-            raise ValueError(f"DOYEN_LOOP={other}: give uvloop or eager")
+                asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+            case "eager":
+                asyncio.set_event_loop_policy(eager_policy())
+            case "":
+                pass
+            case other:
+                raise ValueError(f"DOYEN_LOOP={other}: give uvloop or eager")

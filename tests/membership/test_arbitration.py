@@ -34,6 +34,8 @@ from doyen.membership.ring.messages import (
     News,
     NewsKind,
     PairDropped,
+    ProposalAdvances,
+    Propose,
     ProposeReply,
     ReconciliationRepeats,
     RecoveryStarted,
@@ -46,6 +48,7 @@ from doyen.membership.ring.messages import (
     SessionAdvances,
     Suspected,
     Unlock,
+    UpgradeAborted,
     UpgradeBegins,
     Upgraded,
     Verdict,
@@ -225,6 +228,28 @@ def test_a_joiner_that_is_told_to_leave_does_not_begin_again(phase: int) -> None
     assert out.take() == [] and not machine.is_joining
 
 
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_joiner_that_begins_again_as_somebody_else_lets_those_go_that_it_had_asked(announced: bool) -> None:
+    out = RecordingOut()
+    config = msgspec.structs.replace(PRACTICAL, announced=announced)
+    machine = Arbitration(P, config, out, Random(1), contacts=[Q.node], view=False)
+    machine.start(0)
+    machine.on_timer(JoinAdvances(1, 1, 0), 0)
+    machine.on_message(Q.node, Discovered(1, 1, Q, True, (R,)), ms(1))
+    for seat in (Q, R):
+        machine.on_message(seat.node, Locked(1, 1, 1, True), ms(2))
+    for seat in (Q, R):
+        machine.on_message(seat.node, LeaseAck(1, 1, 1, 1, Said((), 0, 0, 1, (Q, R))), ms(3))
+    for seat in (Q, R):
+        machine.on_timer(SessionAdvances(seat.name, 1, config.resends + 1), ms(2) + config.lease)
+    assert {pair.stage for pair in machine.pairs.values()} == {Stage.COMMITTED} and not machine.is_member
+    out.take()
+    machine.on_message(Q.node, Released(1, 1), ms(3) + config.lease)  # One will not have it.
+    told = [effect for effect in out.take() if isinstance(effect, Send) and isinstance(effect.message, Leave)]
+    assert sorted(effect.to for effect in told) == [Q.node, R.node] * announced
+    assert all(effect.message == Leave(P) for effect in told) and machine.seat.incarnation == P.incarnation + 1
+
+
 def test_algorithm_1_in_its_order() -> None:
     arbitrator = Arbitrator(CONFIG)
     assert arbitrator.judge(P.name, Q.name, 1, 0).verdict is Verdict.ACCEPT  # Records Q.
@@ -267,6 +292,25 @@ def test_upgrades_of_all_pairs_go_together_and_are_taken_once_a_majority_has_acc
     assert facts(out) == []
     machine.on_message(S.node, ProposeReply(1, 1, votes), now + ms(2))  # With its own, three of five.
     assert [fact.peer for fact in facts(out) if isinstance(fact, Upgraded)] == [R, S, T]
+
+
+def test_a_proposal_that_nobody_answers_is_made_three_times_and_then_given_up() -> None:
+    machine, out = member(PRACTICAL)
+    machine.on_message(Q.node, Leave(Q), ms(1))
+    (due, *_) = [e for e in out.take() if isinstance(e, SetTimer) and isinstance(e.timer, UpgradeBegins)]
+    machine.on_timer(due.timer, due.at)
+    asked, given_up, effects = 0, [], out.take()
+    while not given_up:
+        asked += any(isinstance(e, Send) and e.to == R.node and isinstance(e.message, Propose) for e in effects)
+        (timer,) = [
+            e for e in effects if isinstance(e, SetTimer) and getattr(e.timer, "name", None) == R.name
+        ] or pytest.fail("nothing is planned any more")
+        assert isinstance(timer.timer, ProposalAdvances)
+        machine.on_timer(timer.timer, timer.at)
+        effects = out.take()
+        given_up = [e.fact for e in effects if isinstance(e, Emit) and isinstance(e.fact, UpgradeAborted)]
+    assert (asked, [fact.peer for fact in given_up]) == (3, [R])
+    assert due.at + T_A - 3 <= timer.at <= due.at + T_A  # A third each time.
 
 
 def test_staleness_looks_at_the_suspects_version_and_tells_the_new_neighbourhood() -> None:

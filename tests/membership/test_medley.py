@@ -118,6 +118,18 @@ def test_a_newcomer_has_its_first_turn_at_the_point_of_its_stride_that_was_drawn
     assert turns.index(NAMES[6]) == (0 if drawn < 0.95 else here)
 
 
+@pytest.mark.parametrize("drawn", [0.0, 0.5])
+@pytest.mark.parametrize("turns_before", [0, 10, 500])
+def test_a_newcomer_gets_its_share_and_makes_up_for_no_turn_before_it_came(drawn: float, turns_before: int) -> None:
+    rng = Drawn(drawn)
+    order = NearFirst(NAMES[:6], rng, MedleyConfig(distance_exponent=0.0), lambda node: 1)
+    for _ in range(turns_before):
+        order.next()
+    order.add(NAMES[6])
+    turns = Counter(order.next() for _ in range(70))
+    assert set(turns) == {*NAMES} and all(9 <= count <= 11 for count in turns.values())
+
+
 def test_when_a_member_goes_that_is_not_the_nearest_nobodys_distance_is_asked_for() -> None:
     asked: list[NodeId] = []
 

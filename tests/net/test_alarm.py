@@ -57,3 +57,21 @@ def test_the_loop_is_asked_for_the_next_timer_and_never_for_long(at_ms: tuple[in
         driver.close()
 
     asyncio.run(main())
+
+
+def test_a_driver_is_behind_from_the_instant_on_at_which_its_first_timer_is_due() -> None:
+    now = [ms(1000)]
+
+    async def main() -> None:
+        for at_ms in ((), (250,), (400, 250, 900)):
+            driver = Driver(NodeId("a"), Incarnation(1), Codec("group"), NoSocket(UdpConfig()), clock=lambda: now[0])
+            at = tuple(ms(1000 + after) for after in at_ms)
+            driver.add("election", lambda port, at=at: Waits(port, at))  # type: ignore[misc]
+            assert not driver.is_behind
+            await driver.start()
+            for now[0], behind in ((ms(1250) - 1, False), (ms(1250), bool(at_ms))):
+                assert driver.is_behind == behind
+            now[0] = ms(1000)
+            driver.close()
+
+    asyncio.run(main())

@@ -285,6 +285,18 @@ def test_localhost_is_a_name_like_any_other() -> None:
 # ── Multicast ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_other_nodes_of_this_machine_are_seeds_as_they_come_and_go() -> None:
+    here: list[Address] = []
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, config=DiscoveryConfig(local_every=ms(5)), local=lambda: here)
+        for now in ([ONE], [ONE, TWO], [THREE], []):
+            here[:] = now
+            await until(lambda now=now: found.seeds == tuple(now))  # type: ignore[misc]
+
+    running(check)
+
+
 def test_a_beacon_calls_often_at_first_and_answers_newcomers_alone() -> None:
     out = RecordingOut()
     beacon = Beacon(NodeId("me"), ONE, DiscoveryConfig(beacon_first=ms(1000), beacon_last=ms(3000)), out)

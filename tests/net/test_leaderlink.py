@@ -14,9 +14,9 @@ import pytest
 from net_nodes import PATIENT, Node, until
 
 from doyen.core.clock import ms, seconds
-from doyen.core.commands import LeaveGroup
+from doyen.core.commands import LeaveGroup, Resign
 from doyen.core.effects import Emit, Multicast, Out, Send, SetTimer
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
@@ -37,7 +37,7 @@ from doyen.net.leaderlink import LeaderLink, LinkConfig
 from doyen.testing import RecordingOut
 
 SOON = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(500))
-LEADER, MEMBER = NodeId("leader"), NodeId("member")
+LEADER, MEMBER, THIRD = NodeId("leader"), NodeId("member"), NodeId("third")
 
 
 class Told:
@@ -151,7 +151,7 @@ def test_a_reset_alone_does_not_mean_that_the_leader_is_gone() -> None:
 def test_a_leader_that_dies_after_its_connection_was_reset_is_found_at_a_later_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leaderlink, "LOOKS_S", (0.0, 0.6))
+    monkeypatch.setattr(leaderlink, "LOOKS_S", (0.0, 0.6, 0.6, 0.6))
 
     async def main() -> None:
         leader, its, member, link, told = await pair()
@@ -179,6 +179,47 @@ def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
         assert lost(member) == ["left"]
         assert told.facts == [] and not link.broken
         close(member)
+
+    asyncio.run(main())
+
+
+class Herald:
+    """Emits what it is told to, at each `Resign`."""
+
+    MESSAGES: Any = Announcement
+
+    def __init__(self, out: Out) -> None:
+        self.out, self.next = out, list[Any]()
+
+    def start(self, now: int) -> None: ...
+    def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
+    def say(self, command: Resign, now: int) -> None:
+        self.out.emit(self.next.pop(0))
+
+    HEARS: ClassVar[Hears] = hears(Resign, say)
+
+
+def test_a_link_lasts_until_the_leader_that_it_leads_to_is_lost() -> None:
+    async def main() -> None:
+        leader, its, member, _, _ = await pair()
+        third = Node("third", seeds=(leader.address,))
+        await third.driver.start()
+        await LeaderLink.attach(third.driver, SOON)
+        await until(lambda: leader.driver.addresses.of(THIRD) is not None)
+        herald: Herald = leader.driver.add("says", Herald)
+        named, other = Term(1, THIRD), Term(1, NodeId("other"))
+        herald.next += [LeaderElected(named), LeaderLost(other, "silent"), LeaderLost(named, "silent")]
+        leader.driver.tell(Resign(None), channel="says")
+        await until(lambda: its.connected() == (THIRD,))
+        link = its.linked[THIRD]
+        leader.driver.tell(Resign(None), channel="says")
+        await asyncio.sleep(0.2)
+        assert its.linked[THIRD] is link
+        leader.driver.tell(Resign(None), channel="says")
+        await until(lambda: not its.connected())
+        close(leader, member, third)
 
     asyncio.run(main())
 

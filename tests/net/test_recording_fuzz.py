@@ -2,12 +2,14 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from flights import bodies_of, group, read, replay, solo, write
 from doyen.errors import TransportError
 from doyen.net.recording import recorder as recorder_module
 from doyen.net.recording.format import Commanded, Header, Heard, Input, Told, encode
-from doyen.net.recording.limits import MEMORY
+from doyen.net.recording.limits import CPU_S, CPU_S_PER_MIB, MEMORY, bounded
 
 HERE = Path(__file__).parent
 STACKS: dict[str, dict[str, Any]] = {
@@ -188,3 +190,64 @@ def test_what_a_replay_may_take_is_bounded(spends: str, complaint: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True)
     assert complaint in done.stdout and done.stdout.endswith(f"{1 << 31}\n")
+
+
+LIMITS = [None, 0, 5, 10**6, 1 << 40, 1 << 50]
+
+
+@pytest.mark.parametrize("hard", LIMITS)
+@pytest.mark.parametrize("soft", LIMITS)
+def test_a_replay_is_never_allowed_more_than_its_process_was(
+    monkeypatch: pytest.MonkeyPatch, soft: int | None, hard: int | None
+) -> None:
+    before = tuple(resource.RLIM_INFINITY if limit is None else limit for limit in (soft, hard))
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: before)
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: asked.append(limits))
+    with bounded(0):
+        during, asked[:] = tuple(asked), []
+    assert len(during) == 2 and asked == [before, before]
+    for least, most in during:
+        assert most == before[1] and least != resource.RLIM_INFINITY
+        assert all(least <= limit for limit in (soft, hard) if limit is not None)
+
+
+def test_a_replay_may_take_longer_the_larger_its_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[int, list[int]] = {}
+
+    def noted(which: int, limits: tuple[int, int]) -> None:
+        asked.setdefault(which, []).append(limits[0])
+
+    infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_utime=7.0, ru_stime=0.5))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: infinite)
+    monkeypatch.setattr(resource, "setrlimit", noted)
+    for mib in (0, 1, 64):
+        with bounded(mib << 20):
+            pass
+    seconds = asked[resource.RLIMIT_CPU][::2]
+    assert [later - seconds[0] for later in seconds] == [0, CPU_S_PER_MIB, 64 * CPU_S_PER_MIB]
+    assert seconds[0] == 8 + CPU_S, "what the process had used before does not count"
+
+
+def test_a_state_that_lacks_an_attribute_is_refused(recorded: list[Path], tmp_path: Path) -> None:
+    """What a machine built here has besides would stay as it was at the start."""
+    path = next(path for path in recorded if read(path)[0].state is not None and "membership" in str(bodies_of(path)))
+    start, chunk, *rest = bodies_of(path)
+    refused = 0
+    for place, entry in enumerate(msgspec.msgpack.decode(chunk)):
+        if len(entry) > 3 and len(entry[3]) > 1:
+            entries = msgspec.msgpack.decode(chunk)
+            entries[place][2].pop()
+            entries[place][3].pop()
+            with pytest.raises(TransportError):
+                replay(write(tmp_path / "bent", [start, encode(entries), *rest]))
+            refused += 1
+            if refused == 5:
+                break
+    assert refused == 5
+
+
+def test_a_file_that_ends_before_its_header_is_called_empty(tmp_path: Path) -> None:
+    with pytest.raises(TransportError, match="ends before it begins: nothing was recorded"):
+        replay(write(tmp_path / "bent", []))

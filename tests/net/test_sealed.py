@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -732,6 +733,23 @@ def test_a_key_file_whose_rights_are_mended_is_read_after_all(
     assert refusals == [0] and "going on with the keys read before" in caplog.text
 
 
+def test_a_changed_key_file_that_others_can_read_is_complained_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+
+    async def change(ring: Keyring) -> None:
+        write_keys(path, [OTHER, KEY])
+        path.chmod(0o644)
+        caplog.clear()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        followed(path, change)
+    complaints = [record.getMessage() for record in caplog.records if "chmod" in record.getMessage()]
+    assert len(complaints) == 2, "at the start, and once it was read again"
+
+
 def test_a_key_file_that_changes_while_a_node_starts_is_not_missed(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     write_keys(path, [KEY])
@@ -856,6 +874,26 @@ def test_a_quiet_start_is_quiet_in_the_log(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING, logger="doyen"):
         asyncio.run(main())
     assert caplog.text == ""
+
+
+def test_a_library_that_cannot_start_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its random numbers, and what it has chosen for this processor, would not be ready."""
+    import nacl
+    from nacl import _sodium, bindings  # type: ignore[attr-defined, unused-ignore]
+
+    def broken(*_: object) -> int:
+        raise AssertionError("it was used")
+
+    library = SimpleNamespace(sodium_init=lambda: -1, crypto_aead_xchacha20poly1305_ietf_encrypt=broken)
+    library.crypto_aead_xchacha20poly1305_ietf_decrypt = broken
+    broken_one = SimpleNamespace(ffi=_sodium.ffi, lib=library)
+    monkeypatch.setitem(sys.modules, "nacl._sodium", broken_one)
+    monkeypatch.setattr(nacl, "_sodium", broken_one)
+    seal, open_ = aead.load()
+    monkeypatch.undo()
+    sealed = seal(b"plain", b"with", bytes(24), bytes(32))
+    assert sealed == bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(b"plain", b"with", bytes(24), bytes(32))
+    assert open_(sealed, b"with", bytes(24), bytes(32)) == b"plain"
 
 
 def test_the_seal_is_what_pynacl_itself_makes_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:

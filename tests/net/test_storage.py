@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from doyen.cli import main
 from doyen.errors import TransportError
-from doyen.net.storage import Storage, look_at, next_name
+from doyen.net.storage import Storage, look_at, next_name, write_time_s
 
 
 def promise(storage: Storage, number: int, channel: str = "election") -> None:
@@ -83,6 +84,39 @@ def test_a_running_process_says_which_of_its_files_are_lost(tmp_path: Path) -> N
     assert "is gone while it runs" in storage.lost()
     (tmp_path / "ant").mkdir()
     assert "was replaced while it runs" in storage.lost()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """How long the next flushes take, by a clock that stands still otherwise."""
+    now, takes = [0.0], list[float]()
+
+    def flush(file: int) -> None:
+        now[0] += takes.pop(0) if takes else 0.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", flush)
+        patch.setattr(time, "monotonic", lambda: now[0])
+        yield takes
+
+
+@pytest.mark.parametrize("slowest", [0, 1, 2])
+def test_of_three_writes_that_try_a_disk_the_slowest_counts(tmp_path: Path, disk: list[float], slowest: int) -> None:
+    took = [0.25, 0.25, 0.25]
+    took[slowest] = 2.0
+    disk += [part for write in took for part in (write / 2, write / 2)]  # Of the file, and of its directory.
+    assert write_time_s(tmp_path) == 2.0 and not disk
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_nodes_last_writes_the_slowest_counts(tmp_path: Path, disk: list[float]) -> None:
+    storage = life(tmp_path / "n1")
+    promise(storage, 1)
+    for number, took in enumerate((0.25, 2.0, 0.5), 2):
+        disk += [took / 2, took / 2]
+        promise(storage, number)
+    assert storage.slowest_write_s == 2.0
+    storage.close()
 
 
 @pytest.mark.parametrize("promised", [False, True])
