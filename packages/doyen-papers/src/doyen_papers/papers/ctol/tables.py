@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from doyen_papers.papers.cells import cell, difference, numbers
-from doyen_papers.papers.ctol.cells import PREFERRING, VARIANTS, Asked, Results, elections, statistics
+from doyen_papers.papers.ctol.cells import AS_PRINTED, PREFERRING, VARIANTS, Asked, Results, elections, statistics
 from doyen_papers.papers.ctol.points import LONG_S, POINTS, Point
 from doyen_papers.papers.item import Made, Measured, Outcome, Task
 from doyen_papers.studies.underlay import Gossip
@@ -73,7 +73,7 @@ def _theorem_3(results: Results) -> Outcome:
 
 def _theorem_4(results: Results) -> Outcome:
     cells = []
-    for variant in PREFERRING:
+    for variant in (*PREFERRING, f"hybrid{AS_PRINTED}"):
         for size in SIZES_4:
             found = results[elections(Point(size=size))]
             cells.append(cell(f"{variant}, N={size}: Preference", found, f"{variant}: preference"))
