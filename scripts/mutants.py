@@ -62,7 +62,19 @@ NAMES = {
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 SLOW = ("sim", "node")
 # What `make test` has beside these; with `--whole` survivors see these too.
-WIDE = ("audit", "cli", "testing", "postmortem", "eyes", "contrib", "first", "engines", "analysis", "examples", "papers")
+WIDE = (
+    "audit",
+    "cli",
+    "testing",
+    "postmortem",
+    "eyes",
+    "contrib",
+    "first",
+    "engines",
+    "analysis",
+    "examples",
+    "papers",
+)
 LIMITS = "tests/holds/test_limits.py"  # It holds what is made at import.
 TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
 LEFT_S = 3  # With `--left`: of processor, for each of three lists of tests.
