@@ -193,6 +193,27 @@ def test_what_its_own_figures_show_to_be_worse_is_neither_advised_nor_written(
     assert [circle[0].text for circle in root.iter("{http://www.w3.org/2000/svg}circle")] == ["today, kept"]
 
 
+@pytest.mark.parametrize("wish", [(), ("--detection", "100ms")])
+@pytest.mark.parametrize(
+    ("pause_s", "words"), [(1.5, "e.g. --detection 8s"), (300.0, "measure again when less else runs")]
+)
+@pytest.mark.usefixtures("quiet")
+def test_a_network_too_slow_for_todays_interval_gets_one_line_that_says_what_to_do(
+    wish: tuple[str, ...],
+    pause_s: float,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    quick = measure.measured({}, {})
+    monkeypatch.setattr(measure, "measured", lambda first, last: msgspec.structs.replace(quick, pause_most_s=pause_s))
+    with pytest.raises(SystemExit) as end:
+        main(["advise", "--measure", "60s", "--simulate", "10", *wish])
+    said = capsys.readouterr()
+    assert end.value.code == 2 and said.out == ""
+    assert "today's interval of [announce] is too short for this network" in said.err and words in said.err
+
+
 @pytest.mark.usefixtures("quiet")
 def test_what_is_better_is_written_and_both_points_are_on_the_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

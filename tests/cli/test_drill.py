@@ -40,3 +40,39 @@ def test_a_refusal_has_the_exit_code_that_its_page_says(
     page = (Path(__file__).parents[2] / "docs/how-to/drill.md").read_text()
     sign = {1: "; 1 that", 2: "Exit code 2 says"}[code]
     assert written in next(line for line in page.splitlines() if sign in line)
+
+
+@pytest.mark.parametrize(
+    ("later", "how", "code", "words"),
+    [
+        ({"is_me": False, "leader": "bee", "term": 4}, "kill", 1, "ant no longer leads g in term 3: nothing was done"),
+        ({"term": 5}, "resign", 1, "ant no longer leads g in term 3: nothing was done"),
+        ({"may_fail": 0}, "kill", 2, "would lose its quorum"),
+    ],
+)
+def test_what_changed_until_the_answer_is_looked_at_again(
+    later: dict[str, Any],
+    how: str,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = LED | {"may_fail": 1, "term": 3, "kind": "pole", "round_trip_s": 0.001, "disk_s": 0.0, "because": ""}
+    now |= {"failover_s": 1.0, "detection_s": 0.5}
+
+    def predicted(*_: object) -> list[float]:
+        now.update(later)  # While it simulates, or a person thinks.
+        return [0.5]
+
+    def rehearsed(*_: object) -> dict[str, Any]:
+        raise AssertionError("nobody is to be ended now")
+
+    monkeypatch.setattr(drill, "find_nodes", lambda group, name: [Path("g/ant.sock"), Path("g/bee.sock")])
+    monkeypatch.setattr(drill, "ask", lambda path, do, **more: dict(now) | {"node": path.stem})
+    monkeypatch.setattr(drill, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(drill, "_predict", predicted)
+    monkeypatch.setattr(drill, "_rehearse", rehearsed)
+    with pytest.raises(SystemExit) as ended:
+        main(["drill", "--yes", "--how", how])
+    assert ended.value.code == code and words in capsys.readouterr().err

@@ -99,6 +99,7 @@ def command(
         click.echo(f"  bound      {bound_s:.3f} s, if nothing is lost and nobody is slow")
     if not yes:
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
+    _still(told, leader, witnesses, how, election)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
     plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
@@ -143,6 +144,17 @@ def _check(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: 
             f"only {told['leader']} itself runs here, and it cannot watch how it is replaced: "
             "run the drill where another member runs, too, or with --how resign"
         )
+
+
+def _still(told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str) -> None:
+    """Refuse where the group has changed since it was looked at: a simulation takes seconds, and a person minutes."""
+    now = ask(leader, "leader", election=election)
+    if not now["is_me"] or now["term"] != told["term"]:
+        raise LocalProtocolError(
+            f"{told['leader']} no longer leads {told['group']} in term {told['term']}: "
+            "nothing was done; run the drill again"
+        )
+    _check(dict(told), leader, witnesses, how, election)
 
 
 def _answers(witnesses: dict[str, Path], election: str) -> list[float]:

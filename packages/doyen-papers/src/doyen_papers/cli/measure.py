@@ -9,7 +9,7 @@ import click
 
 from doyen.cli.local import ask
 from doyen.cli.output import print_json, progress
-from doyen.core.clock import Duration, format_duration, to_seconds
+from doyen.core.clock import Duration, format_duration, seconds, to_seconds
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.eyes.plot import Plot
 from doyen.node.control import find_node
@@ -21,6 +21,7 @@ from doyen_papers.studies.advised import CURVE, STEPS, Option, Promised, Stack, 
 
 WINDOW_MIN_S: Final = 5.0
 TICK_S: Final = 0.25
+WISHES: Final = tuple(seconds(2**power) for power in range(7))
 
 
 def advise_measured(
@@ -123,13 +124,26 @@ def _options(stack: Stack, detection: Duration | None, per_year: float) -> list[
             if option.departures_per_year.high <= per_year:
                 break
     if not found:
-        assert detection is not None
-        least = next(stack.options(None)).bound_s
+        least = next((option.bound_s for option in stack.options(None)), None)
+        if detection is None or least is None:
+            raise ConfigError(
+                f"today's interval of [{stack.table}] is too short for this network, where an answer took up to "
+                f"{to_seconds(stack.trip):.2g} s and a member paused for {to_seconds(stack.pause):.2g} s: "
+                f"{_enough(stack)}"
+            )
         raise ConfigError(
             f"--detection {format_duration(detection)} cannot be had on this network: timers of today's interval need "
             f"{least:.2g} s at least, and a shorter interval does not leave time for an answer"
         )
     return found
+
+
+def _enough(stack: Stack) -> str:
+    """Return what to ask for where no timers keep today's interval: a wish that longer intervals can keep."""
+    for wish in WISHES:
+        if next(stack.options(wish), None) is not None:
+            return f"ask for a longer one, e.g. --detection {format_duration(wish)}"
+    return "measure again when less else runs, or mend the network"
 
 
 def _chosen(options: list[Option], per_year: float) -> Option:
