@@ -1,7 +1,10 @@
 """What commands say where something small is wrong: in one line, and true."""
 
 import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,3 +123,16 @@ def test_doctor_counts_packets_that_are_not_sealed_and_finds_who_leads_alone() -
     assert "--seed HOST" in first.advice and second.what == "g/ant: seed bee:1 has not answered"
     (found,) = doctor.not_met("g/ant", told | {"alone": "nobody was found", "silent_seeds": []})
     assert found.verdict == "note"
+
+
+def test_top_is_refused_where_what_it_draws_would_go_to_a_file() -> None:
+    """Textual draws on stderr: `doyen top 2>errors` left an empty screen."""
+    pytest.importorskip("textual")
+    ours, theirs = os.openpty()
+    try:
+        line = [sys.executable, "-m", "doyen", "top", "--group", "nobody"]
+        done = subprocess.run(line, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2 and "needs a terminal" in done.stderr

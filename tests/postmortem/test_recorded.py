@@ -192,6 +192,30 @@ def test_a_verdict_says_that_a_leaders_recording_is_cut_off(cut: Recorded) -> No
         flight.cut_off_bytes = 0
 
 
+def test_a_verdict_says_that_a_recording_is_cut_off_before_others_named_its_node(
+    paused: Recorded, tmp_path: Path
+) -> None:
+    """What it did then is not told; whoever is never named leader after its end needs no such word."""
+    leaders = {name for name, times in paused.began.items() if times}
+    seen = set()
+    for path in paused.paths:
+        whole = path.read_bytes()
+        for share in (0.8, 0.6, 0.4, 0.2, 0.1):
+            short = tmp_path / path.name
+            short.write_bytes(whole[: int(len(whole) * share)])
+            (flight,) = flights_of([short])
+            if flight.cut_off_bytes and not any(stretch.kind == "leads" for stretch in flight.stretches):
+                break
+        else:
+            continue
+        seen.add(flight.node)
+        verdict = postmortem([short, *(other for other in paused.paths if other != path)]).verdicts[0]
+        wanted = f"{flight.node} was named leader at"
+        told = any(wanted in lack and "may have acted" in lack for lack in verdict.lacks)
+        assert told is (flight.node in leaders), verdict
+    assert seen & leaders and seen - leaders
+
+
 def test_a_killed_process_and_the_next_of_its_name_share_a_lane(killed: Recorded) -> None:
     found = postmortem(killed.paths)
     assert len(killed.paths) == 4 and len(found.clocks) == 4

@@ -21,7 +21,7 @@ def command(group: str | None, name: str | None, election: str) -> None:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         raise ConfigError("doyen top draws with Textual, which is not installed: pip install 'doyen[top]'") from None
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):  # It draws on both.
         raise ConfigError(
             "doyen top needs a terminal: elsewhere doyen watch writes lines, and doyen members --json data"
         )

@@ -265,8 +265,29 @@ class Table:
             yield f"no recording was given of {', '.join(unheard)}, named leader, which may have acted at any time"
         for number, flight in enumerate(self.flights):
             led = [stretch for stretch in flight.stretches if stretch.election == election and stretch.kind == "leads"]
-            if flight.cut_off_bytes and any(stretch.end == flight.end for stretch in led):
-                yield f"{flight.path} is cut off at {self.at(number, flight.end):.2f} s, while {flight.node} leads"
+            if not flight.cut_off_bytes:
+                continue
+            cut = f"{flight.path} is cut off at {self.at(number, flight.end):.2f} s"
+            if any(stretch.end == flight.end for stretch in led):
+                yield f"{cut}, while {flight.node} leads"
+            elif (named_at := self._named_after(number, election)) is not None:
+                yield f"{cut}, and {flight.node} was named leader at {named_at:.2f} s, when it may have acted"
+
+    def _named_after(self, number: int, election: str) -> float | None:
+        """Return when others first named the node of that recording after its end, where no recording of it tells."""
+        node, end = self.flights[number].node, self.at(number, self.flights[number].end)
+        told = [(self.at(n, own.begin), self.at(n, own.end)) for n, own in enumerate(self.flights) if own.node == node]
+        named = []
+        for other, flight in enumerate(self.flights):
+            before: str | None = None
+            for found in flight.explained:
+                if found.election != election:
+                    continue
+                at = self.at(other, found.at)
+                if before != node == found.leader and at > end and not any(a <= at <= b for a, b in told):
+                    named.append(at)
+                before = found.leader
+        return min(named, default=None)
 
     def _ended_before(self, clock: int, act: Act, later: int, begun: Act) -> bool:
         """Return whether an act had ended before another began, as the processes of some node followed each other."""
