@@ -222,7 +222,7 @@ def _moment(path: Path, line: int, item: Input, header: SegmentHeader, timers: _
     is_timer = timers.is_ours(item)
     if isinstance(given, Heard):
         came = _heard(path, line, given.data, header.origin.node)
-    elif is_timer or (isinstance(given, Durable) and given.channel == ELECTION):
+    elif (isinstance(given, Fired) and is_timer) or (isinstance(given, Durable) and given.channel == ELECTION):
         came = given
     found = [deed for effect in item.effects if (deed := _deed(path, line, effect, header)) is not None]
     if came is None and not found and not isinstance(given, Started):

@@ -333,7 +333,7 @@ def made_up(chance: random.Random) -> Iterator[None]:
     _depth += 1
     for names, word, _, fake in bound:
         names[word] = fake
-    threading.Condition.wait = _wait  # type: ignore[method-assign]
+    threading.Condition.wait = _wait  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
