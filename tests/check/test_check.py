@@ -207,7 +207,6 @@ def test_the_default_lease_is_proved_safe_and_a_shorter_guard_or_more_drift_is_n
 
 
 def test_prove_refuses_a_drift_that_is_no_number() -> None:
-    pytest.importorskip("z3")
     from click.testing import CliRunner
 
     from doyen.cli.prove import command
