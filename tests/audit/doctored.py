@@ -12,7 +12,7 @@ from doyen.core.ids import Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected
 from doyen.election.pole import messages as msg
 from doyen.election.pole.promise import VoterRecord
-from doyen.net.recording.format import MAGIC, Durable, Effect, Header, Heard, Input, encode, frame
+from doyen.net.recording.format import MAGIC, Durable, Effect, Fired, Header, Heard, Input, encode, frame
 from doyen.net.recording.reader import Reader
 
 FIRST = "n2"  # Leads in the first term.
@@ -193,6 +193,19 @@ def _leads_after_its_lease(tapes: Tapes) -> str:
     return "n2-1"
 
 
+def _leads_on_while_it_hears_nobody(tapes: Tapes) -> str:
+    """It is cut off, and stops only long after the next one leads: by its timers alone that can be seen."""
+    tape = tapes["n2-1"]
+    place = tape.where(emits("LeaderLost", FIRST))
+    over = tape.inputs[place].now
+    lost = tape.drop(place, lambda effect: effect.verb != "set timer")
+    last = tape.where(lambda item: item.now > over + 2 * 10**9 and isinstance(item.given, Fired))
+    for index in range(place + 1, last + 1):
+        tape.drop(index, lambda effect: effect.channel == "e" and effect.verb != "set timer")
+    tape.add(last, *(effect for effect in lost if is_fact(effect, "LeaderLost")))
+    return "n2-1"
+
+
 def _acts_without_leading(tapes: Tapes) -> str:
     tape = tapes["n0-1"]
     tape.add(tape.where(sends("A", granted=True)), multicast(msg.Heartbeat(1, 10**6, True)))
@@ -255,6 +268,7 @@ ALL = [
     Doctored("a vote after the record was lost", "disk", _no_disk),
     Doctored("a leader before its majority", "majority", _leads_too_soon),
     Doctored("a leader after its lease", "lease", _leads_after_its_lease),
+    Doctored("a leader after its lease that hears nobody", "lease", _leads_on_while_it_hears_nobody),
     Doctored("a follower that says it acts", "lease", _acts_without_leading),
     Doctored("a claim after a resignation", "resigned", _claims_again),
     Doctored("a resignation of one that leads on", "leading", _resigns_and_leads),

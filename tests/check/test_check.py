@@ -17,6 +17,7 @@ from doyen.core.clock import ms
 from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.machine import Pole
+from doyen.errors import ConfigError
 
 POLE = Case(election="pole", horizon=ms(400), in_all=1)
 
@@ -203,6 +204,15 @@ def test_the_default_lease_is_proved_safe_and_a_shorter_guard_or_more_drift_is_n
     assert lost_max(config.lease, config.beat_interval, ms(150), config.drift_max) == 1
     assert kept(config.lease, config.beat_interval, ms(199), 1, config.drift_max).holds
     assert not kept(config.lease, config.beat_interval, ms(200), 1, config.drift_max).holds
+
+
+def test_prove_refuses_a_drift_that_is_no_number() -> None:
+    from click.testing import CliRunner
+
+    from doyen.cli.prove import command
+
+    with pytest.raises(ConfigError, match="--drift must be a number"):
+        CliRunner().invoke(command, [*VOTERS, "--drift", "nan"], standalone_mode=False, catch_exceptions=False)
 
 
 def test_prove_takes_the_flags_of_an_agent_and_says_what_breaks() -> None:

@@ -209,7 +209,8 @@ FILES = {
     ),
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/testing/madeup/refusal.py": Extra(
-        Layer(outside="_thread datetime random sysconfig time", world="chance"), "it stands between programs and clocks"
+        Layer(outside="_posixsubprocess _thread datetime random select sysconfig threading time", world="chance"),
+        "it stands between programs and clocks",
     ),
     "doyen/testing/madeup/loop.py": Extra(Layer(outside="threading"), "asyncio asks which thread runs a loop"),
     "doyen/testing/madeup/wires.py": Extra(Layer(outside="socket"), "a lookup raises what sockets raise"),

@@ -2,8 +2,12 @@
 
 import asyncio
 import datetime
+import multiprocessing
+import queue
 import random
 import re
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -280,6 +284,34 @@ async def asks_a_name_server() -> None:
     socket.getaddrinfo("localhost", 80)
 
 
+async def asks_a_name_server_for_a_name() -> None:
+    socket.gethostbyaddr("127.0.0.1")
+
+
+async def reads_the_date_as_text() -> None:
+    time.asctime()
+
+
+async def waits_for_another_thread() -> None:
+    threading.Event().wait(0.1)
+
+
+async def waits_for_what_no_thread_puts_there() -> None:
+    queue.Queue[int]().get(timeout=0.1)  # Made-up time stands still meanwhile: it would wait for ever.
+
+
+async def sleeps_by_select() -> None:
+    select.select([], [], [], 0.1)
+
+
+async def sets_a_real_timer() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+async def starts_a_process_by_multiprocessing() -> None:
+    multiprocessing.get_context("spawn").Process(target=print).start()
+
+
 @pytest.mark.parametrize(
     "escapes",
     [
@@ -293,6 +325,13 @@ async def asks_a_name_server() -> None:
         starts_a_process,
         starts_a_process_by_the_loop,
         asks_a_name_server,
+        asks_a_name_server_for_a_name,
+        reads_the_date_as_text,
+        waits_for_another_thread,
+        waits_for_what_no_thread_puts_there,
+        sleeps_by_select,
+        sets_a_real_timer,
+        starts_a_process_by_multiprocessing,
     ],
 )
 def test_what_leaves_made_up_time_is_refused_with_its_line(escapes: Callable[[], Coroutine[Any, Any, None]]) -> None:

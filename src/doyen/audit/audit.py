@@ -15,7 +15,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
 from doyen.election.pole import messages as msg
 from doyen.election.pole.electorate import Electorate
 from doyen.errors import ConfigError
-from doyen.net.recording.format import Durable
+from doyen.net.recording.format import Durable, Fired
 
 NO_STEPS: Final = ("pass_time", "go_on", "assume_start")  # Time, and what is only looked at.
 Step = tuple[str, int, str, tuple[Any, ...]]  # (node, its clock, action, what it was given)
@@ -141,7 +141,7 @@ class _Auditor:
             self._hear(placed, came)
         for deed in moment.deeds:
             self._deed(moment, deed)
-        if isinstance(came, Message | Durable) and state.lead[node]:
+        if isinstance(came, Message | Durable | Fired) and state.lead[node]:
             self._do(moment, "go_on", self.state.go_on, node)
 
     def _begin(self, moment: Moment, came: Begin) -> None:

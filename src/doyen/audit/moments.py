@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from doyen.audit.spec import NO_ONE, Record
-from doyen.core.clock import Instant
+from doyen.core.clock import NEVER, Instant
 from doyen.core.codec import SHORT, Header
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
@@ -19,7 +19,7 @@ from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.promise import VoterRecord
 from doyen.errors import ConfigError, RemoteProtocolError, TransportError
-from doyen.net.recording.format import Durable, Effect, Heard, Input, Started
+from doyen.net.recording.format import Durable, Effect, Fired, Heard, Input, Started
 from doyen.net.recording.format import Header as SegmentHeader
 from doyen.net.recording.reader import Reader, segments
 from doyen.net.recording.replay import loaded
@@ -85,7 +85,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     incarnation: int
     now: Instant  # The node's own clock.
     at_s: float  # Wall clock.
-    came: Message | Begin | Resume | End | Durable | None = None
+    came: Message | Begin | Resume | End | Durable | Fired | None = None
     deeds: tuple[Deed, ...] = ()
 
 
@@ -130,8 +130,9 @@ def read(path: Path) -> Log:
             log.paths.append(str(segment))
             for _ in reader.state():
                 pass
+            timers = _Timers(header)
             for number, item in enumerate(reader.inputs(), start=1):
-                found_moment = _moment(segment, number, item, header)
+                found_moment = _moment(segment, number, item, header, timers)
                 if found_moment is not None:
                     life.moments.append(found_moment)
     assert log is not None
@@ -191,13 +192,37 @@ def _made(path: Path, line: int, now: Instant, header: SegmentHeader, **given: A
     )
 
 
-def _moment(path: Path, line: int, item: Input, header: SegmentHeader) -> Moment | None:
+class _Timers:
+    """Tells which of a node's timers are the election's; a recording numbers them as they are set."""
+
+    def __init__(self, header: SegmentHeader) -> None:
+        state = header.state
+        self._next = 0 if state is None else state.next_timer
+        timers = () if state is None else state.timers
+        self._ours = {number for number, _, channel, _ in timers if channel in (ELECTION, SHORT_ELECTION)}
+
+    def is_ours(self, item: Input) -> bool:
+        """Take an input; return whether it is a timer of the election."""
+        given = item.given
+        ours = isinstance(given, Fired) and given.number in self._ours
+        if isinstance(given, Fired):
+            self._ours.discard(given.number)
+        for effect in item.effects:
+            if effect.verb == "set timer" and effect.at < NEVER:
+                if effect.channel == SHORT_ELECTION:
+                    self._ours.add(self._next)
+                self._next += 1
+        return ours
+
+
+def _moment(path: Path, line: int, item: Input, header: SegmentHeader, timers: _Timers) -> Moment | None:
     """Return a moment, if the election had part in it."""
-    came: Message | Durable | None = None
+    came: Message | Durable | Fired | None = None
     given = item.given
+    is_timer = timers.is_ours(item)
     if isinstance(given, Heard):
         came = _heard(path, line, given.data, header.origin.node)
-    elif isinstance(given, Durable) and given.channel == ELECTION:
+    elif (isinstance(given, Fired) and is_timer) or (isinstance(given, Durable) and given.channel == ELECTION):
         came = given
     found = [deed for effect in item.effects if (deed := _deed(path, line, effect, header)) is not None]
     if came is None and not found and not isinstance(given, Started):

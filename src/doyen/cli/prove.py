@@ -1,5 +1,6 @@
 """`doyen prove`: whether the lease and the guard of a configuration are safe, for all drifts and delays."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ def command(drift: float | None, delay: str | None, as_json: bool, config_file: 
     table: Any = None if kind is None else config.table(kind.table)
     if kind is None or kind.lease(table) is None or not hasattr(table, "guard"):
         raise ConfigError("--election must be one with a lease and a guard: give quorum (pole)")
+    if drift is not None and not isfinite(drift):
+        raise ConfigError("--drift must be a number: give e.g. 0.001")
     try:
         longest = DELAYS[config.preset] if delay is None else parse_duration(delay)
     except ConfigError as error:

@@ -6,12 +6,16 @@ replaced, also where a module has imported them by name.  The standard library a
 them.  Random bytes come from the run's seed, so that `uuid4()` and `random` are the same in each run of it.
 """
 
+import _posixsubprocess
 import _thread
 import datetime
 import os
 import random
+import select
+import signal
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +40,9 @@ _AUDITED: Final = {
     "socket.getaddrinfo": ("a name server", "the names of nodes are host names: asyncio.open_connection('n1', 80)"),
     "socket.gethostbyname": ("a name server", "the names of nodes are host names"),
     "subprocess.Popen": ("a child process", "leave it out of the test, or pass it in as a function"),
+    "socket.gethostbyaddr": ("a name server", "the names of nodes are host names"),
+    "socket.getnameinfo": ("a name server", "the names of nodes are host names"),
+    "os.forkpty": ("a child process", "leave it out of the test, or pass it in as a function"),
     "os.fork": ("a child process", "leave it out of the test, or pass it in as a function"),
     "os.posix_spawn": ("a child process", "leave it out of the test, or pass it in as a function"),
     "os.system": ("a child process", "leave it out of the test, or pass it in as a function"),
@@ -158,7 +165,9 @@ def _calendar(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         if of is None:
             return real(*given)
         now_s = of.wall_ns() / 1e9
-        return real(given[0], _REAL["localtime"](now_s)) if name == "strftime" else real(now_s)
+        if name == "strftime":
+            return real(given[0], _REAL["localtime"](now_s))
+        return real(_REAL["localtime"](now_s) if name == "asctime" else now_s)
 
     return calendar
 
@@ -166,11 +175,20 @@ def _calendar(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
 _REAL: Final = {
     name: vars(time)[name]
     for name in """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns clock_gettime clock_gettime_ns
-    localtime gmtime ctime strftime""".split()  # noqa: SIM905
+    localtime gmtime ctime asctime strftime""".split()  # noqa: SIM905
 }
 _URANDOM: Final = os.urandom
 _SLEEPS: Final = time.sleep
 _START_THREAD: Final[Any] = _thread.start_new_thread
+_FORK: Final[Any] = _posixsubprocess.fork_exec
+_WAIT: Final = threading.Condition.wait
+_WAIT_ADVICE: Final = "await asyncio.sleep(…), or asyncio's Event, Queue or Lock"
+_WAITS: Final = {
+    f"{module.__name__}.{name}": vars(module)[name]
+    for module, names in ((select, "select poll epoll"), (signal, "alarm setitimer sigtimedwait sigwait pause"))
+    for name in names.split()
+    if name in vars(module)  # Not all systems have each.
+}
 
 
 def _urandom(size: int, /) -> bytes:
@@ -189,6 +207,30 @@ def _start_thread(*given: Any, **named: Any) -> int:
         refuse(*_THREAD)
     started: int = _START_THREAD(*given, **named)
     return started
+
+
+def _fork(*given: Any) -> Any:
+    """Stand for what `multiprocessing` begins its processes by; there is no audit event for it."""
+    if _here() is not None:
+        refuse(*_AUDITED["os.fork"])
+    return _FORK(*given)
+
+
+def _waiting(name: str, real: Any) -> Callable[..., Any]:
+    """Return what stands for a function that would make the real world wait, or be told by it when time is over."""
+
+    def wait(*given: Any, **named: Any) -> Any:
+        if _here() is not None and not (name == "select.select" and given[3:] == (0,)):
+            refuse(f"{name}()", _WAIT_ADVICE)
+        return real(*given, **named)
+
+    return wait
+
+
+def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+    if _here() is not None and (timeout is None or timeout > 0):  # In the only thread that could end it.
+        refuse("a wait for another thread", _WAIT_ADVICE)
+    return _WAIT(condition, timeout)
 
 
 class _Alike(type):
@@ -241,13 +283,15 @@ def _replacements() -> dict[int, tuple[Any, Any]]:
     """Return what stands for what while a run lasts, by the identity of the real thing."""
     pairs: list[tuple[Any, Any]] = [(_URANDOM, _urandom), (_SLEEPS, _sleep), (_START_THREAD, _start_thread)]
     pairs += [(datetime.datetime, _Datetime), (datetime.date, _Date)]
+    pairs += [(real, _waiting(name, real)) for name, real in _WAITS.items()]
+    pairs.append((_FORK, _fork))
     for name, real in _REAL.items():
         made = _gettime if name.startswith("clock_") else _calendar if name in _CALENDARS else _clock
         pairs.append((real, made(name, real)))
     return {id(real): (real, fake) for real, fake in pairs}
 
 
-_CALENDARS: Final = ("localtime", "gmtime", "ctime", "strftime")
+_CALENDARS: Final = ("localtime", "gmtime", "ctime", "asctime", "strftime")
 _FAKES: Final = _replacements()
 _bound: list[tuple[dict[str, Any], str, Any, Any]] = []  # Where each is bound: globals, name, real, fake.
 _scanned: set[str] = set()
@@ -289,11 +333,13 @@ def made_up(chance: random.Random) -> Iterator[None]:
     _depth += 1
     for names, word, _, fake in bound:
         names[word] = fake
+    threading.Condition.wait = _wait  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
         _depth -= 1
         for names, word, real, _ in bound:
             names[word] = real
+        threading.Condition.wait = _WAIT  # type: ignore[method-assign]
         chance.setstate(random.getstate())
         random.setstate(outer)
