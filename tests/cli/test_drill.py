@@ -71,8 +71,8 @@ def test_what_changed_until_the_answer_is_looked_at_again(
     monkeypatch.setattr(drill, "find_nodes", lambda group, name: [Path("g/ant.sock"), Path("g/bee.sock")])
     monkeypatch.setattr(drill, "ask", lambda path, do, **more: dict(now) | {"node": path.stem})
     monkeypatch.setattr(drill, "ASK_EVERY_S", 0.0)
-    monkeypatch.setattr(drill, "_predict", predicted)
-    monkeypatch.setattr(drill, "_rehearse", rehearsed)
+    monkeypatch.setattr(drill, "predict", predicted)
+    monkeypatch.setattr(drill, "rehearse", rehearsed)
     with pytest.raises(SystemExit) as ended:
         main(["drill", "--yes", "--how", how])
     assert ended.value.code == code and words in capsys.readouterr().err

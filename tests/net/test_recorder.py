@@ -53,7 +53,7 @@ from doyen.net.recording.format import (
     identifier,
 )
 from doyen.net.recording.matching import matched
-from doyen.net.recording.reader import segments
+from doyen.net.recording.reader import Reader, segments
 from doyen.net.recording.recorder import Recorder, older
 from doyen.net.recording.replay import Diverged
 from doyen.node.agent import Agent
@@ -696,3 +696,10 @@ def test_an_origin_has_only_what_machines_are_built_from(tmp_path: Path) -> None
 
 def test_nothing_is_cut_off_of_a_whole_recording(tmp_path: Path) -> None:
     assert replay(solo(tmp_path, lasting_s=0.0)).cut_off_bytes == 0
+
+
+def test_a_pipe_is_no_recording_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.rec")
+    for path in (tmp_path / "pipe.rec", tmp_path):
+        with pytest.raises(TransportError, match="is no file"):
+            Reader(path)

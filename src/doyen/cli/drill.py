@@ -73,7 +73,7 @@ def command(
     witnesses = {stem: path for stem, path in nodes.items() if how == "resign" or path != leader}
     _check(told, leader, witnesses, how, election)
     answers = _answers(witnesses, election)
-    predicted = sorted(took + answer_s for took in _predict(told, how, simulate, answers) for answer_s in answers)
+    predicted = sorted(took + answer_s for took in predict(told, how, simulate, answers) for answer_s in answers)
     bound_s = told["failover_s"] - (told["detection_s"] if how == "resign" else 0.0)
     plan = {
         "group": told["group"],
@@ -101,7 +101,7 @@ def command(
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     _still(told, leader, witnesses, how, election)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    plan |= _rehearse(told, leader, witnesses, how, election, bound_s)
+    plan |= rehearse(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
     keep(place, plan)
@@ -176,7 +176,7 @@ def _answers(witnesses: dict[str, Path], election: str) -> list[float]:
     return sorted(found)
 
 
-def _predict(told: dict[str, Any], how: Any, count: int, answers: list[float]) -> list[float]:
+def predict(told: dict[str, Any], how: Any, count: int, answers: list[float]) -> list[float]:
     """Return what the simulated takeovers took, sorted."""
     from doyen.node.rebuilt import config_from
     from doyen.testing.rehearsal import How, Machine, rehearse  # It loads the simulator.
@@ -193,7 +193,7 @@ def _predict(told: dict[str, Any], how: Any, count: int, answers: list[float]) -
     return sorted(found)
 
 
-def _rehearse(
+def rehearse(
     told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, bound_s: float
 ) -> dict[str, Any]:
     """End the reign, and watch until another member acts; return who did, and when each witness named it."""

@@ -83,7 +83,9 @@ class AddressBook:
         `elsewhere`: its datagram came from an address where it has not echoed yet, and the place is an earlier one.
         It may have moved: then where a view says that it is counts more.
         """
-        if not elsewhere or node not in self._addresses:
+        if elsewhere and node in self._addresses:
+            self._addresses.move_to_end(node)
+        else:
             self._remember(node, place)
         self.unread.pop(place, None)
         self._incarnations[node], self._heard_at[node] = incarnation, now

@@ -43,6 +43,8 @@ class Reader:
         self.path = path
         self.cut_off_bytes = 0  # Of a last frame that is not whole, once it was met.
         try:
+            if path.exists() and not path.is_file():  # A pipe would be waited for.
+                raise TransportError(f"{path} is no file: a recording is one")
             self._file = open(path, "rb")  # noqa: SIM115
         except OSError as error:
             raise TransportError(f"{path}: {error.strerror}") from None
