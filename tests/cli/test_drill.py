@@ -65,14 +65,14 @@ def test_what_changed_until_the_answer_is_looked_at_again(
         now.update(later)  # While it simulates, or a person thinks.
         return [0.5]
 
-    def rehearsed(*_: object) -> dict[str, Any]:
+    def performed(*_: object) -> dict[str, Any]:
         raise AssertionError("nobody is to be ended now")
 
     monkeypatch.setattr(drill, "find_nodes", lambda group, name: [Path("g/ant.sock"), Path("g/bee.sock")])
     monkeypatch.setattr(drill, "ask", lambda path, do, **more: dict(now) | {"node": path.stem})
     monkeypatch.setattr(drill, "ASK_EVERY_S", 0.0)
     monkeypatch.setattr(drill, "predict", predicted)
-    monkeypatch.setattr(drill, "rehearse", rehearsed)
+    monkeypatch.setattr(drill, "perform", performed)
     with pytest.raises(SystemExit) as ended:
         main(["drill", "--yes", "--how", how])
     assert ended.value.code == code and words in capsys.readouterr().err

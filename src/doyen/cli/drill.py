@@ -101,7 +101,7 @@ def command(
         click.confirm(f"{told['leader']} {WORDS[how]}. Go on?", abort=True, err=True)
     _still(told, leader, witnesses, how, election)
     plan["at"] = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    plan |= rehearse(told, leader, witnesses, how, election, bound_s)
+    plan |= perform(told, leader, witnesses, how, election, bound_s)
     plan["held"] = plan["measured_s"] is not None and plan["measured_s"] <= bound_s
     place = report or Path(f"doyen-drill-{leader.parent.name}-{datetime.now():%Y%m%d-%H%M%S}.json")
     keep(place, plan)
@@ -193,7 +193,7 @@ def predict(told: dict[str, Any], how: Any, count: int, answers: list[float]) ->
     return sorted(found)
 
 
-def rehearse(
+def perform(
     told: dict[str, Any], leader: Path, witnesses: dict[str, Path], how: str, election: str, bound_s: float
 ) -> dict[str, Any]:
     """End the reign, and watch until another member acts; return who did, and when each witness named it."""
