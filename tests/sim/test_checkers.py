@@ -117,6 +117,11 @@ def test_one_of_two_leaders_may_be_corrected_an_announcement_later() -> None:
     assert scenario.settling > EVERYTHING.settling > scenario.settling - ms(600)
 
 
+def test_a_loss_that_is_told_before_its_election_is_no_term_from_nowhere() -> None:
+    """A loss passes the disk that the election still waits for, and is told again after it (decision 1)."""
+    assert simulate(VARIANTS["le-m, k leaders"](), 451).violations == []
+
+
 def test_every_checker_really_looks() -> None:
     looked: Counter[str] = Counter()
     for seed in range(6):
