@@ -92,7 +92,7 @@ def test_voters_are_declared_once_restart_and_are_not_declared_again_when_lost(
         told = ask(find_node("money", "ant"), "members")
         assert {member["name"] for member in told["members"]} == {*VOTERS}
         shown = subprocess.run([*DOYEN, "members", "--name", "ant"], capture_output=True, text=True, timeout=30).stdout
-        assert shown.startswith("money · 3 members, ") and " not heard of here · leader " in shown
+        assert shown.startswith("money · 3 members, ") and " not heard of here · " in shown and " has led for " in shown
         again = group.init("ant")  # It runs, and has promised.
         assert again.returncode == 0 and "there already: ant keeps its promises" in again.stdout
         said = within(10, lambda: (tmp_path / "dog.err").read_text())

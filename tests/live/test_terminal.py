@@ -58,11 +58,11 @@ def test_agent_speaks_to_people_on_a_terminal_and_colour_carries_meaning(
                 return "\n".join(shown)
 
         coloured = members()
-        assert f"{GREEN}leader ant" in coloured and f"{GREEN}ant★" in coloured
+        assert f"{GREEN}ant has led" in coloured and f"{GREEN}ant★" in coloured
         for plain in (members(NO_COLOR="1"), members(TERM="dumb")):
-            assert "leader ant" in plain and "\x1b" not in plain
+            assert "ant has led" in plain and "\x1b" not in plain
         piped = subprocess.run([*DOYEN, "members"], capture_output=True, text=True, timeout=30)
-        assert "leader ant" in piped.stdout and "\x1b" not in piped.stdout
+        assert "ant has led" in piped.stdout and "\x1b" not in piped.stdout
     with on_terminal(*agent, "--name", "bee", "--json") as said:
         assert json.loads(next(line for line in said if '"started"' in line))["name"] == "bee"
     line = [*DOYEN, *agent, "--name", "cat", "--text"]
