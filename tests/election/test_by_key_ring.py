@@ -16,7 +16,7 @@ from doyen.election.churn.machine import CTolerant
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, point_of, seat
 from doyen.membership.ring.machine import Arbitration
-from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan
+from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 from doyen.membership.ring.neighbourhood import founding
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -273,3 +273,26 @@ def test_a_leader_says_so_to_every_other_member_that_comes_and_to_nobody_else() 
         editor.put(Member(node=node, incarnation=Incarnation(1), status=status))
     machine.on_view_changed(ViewChanged(editor.view, (ME.node, BEFORE.node, AFTER.node)), ms(2))
     assert out.take() == [Send(AFTER.node, Reign(1))]
+
+
+def test_a_leader_is_named_once_it_is_known_for_a_member() -> None:
+    """Else nobody would tell that it is gone, and it would be named for ever."""
+    out = RecordingOut()
+    machine = LeaderByKey(BEFORE.node, ByKeyConfig(), out)
+    editor = ViewEditor()
+    editor.put(Member(node=ME.node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (ME.node,)), 0)
+    machine.on_message(ME.node, Reign(4), 1)
+    machine.on_reign_heard(ReignHeard(KEY, 5, AFTER), 2)
+    assert out.take() == [Emit(LeaderElected(Term(4, ME.node))), Emit(LeaderLost(Term(4, ME.node), "outranked"))]
+    machine.on_reign_heard(ReignHeard(KEY, 5, AFTER), 3)
+    assert out.take() == [] and machine.named is None
+    editor.put(Member(node=AFTER.node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), 4)
+    assert out.take() == [Emit(LeaderElected(Term(5, AFTER.node)))]
+
+
+def test_where_no_list_is_kept_a_leader_is_named_at_once() -> None:
+    machine = LeaderByKey(BEFORE.node, ByKeyConfig(), RecordingOut())
+    machine.on_reign_heard(ReignHeard(KEY, 5, AFTER), 1)
+    assert machine.named == AFTER.node

@@ -60,6 +60,11 @@ class Timers:
                 self.retire(lane)
         return entry
 
+    def is_due(self, index: int, at: Instant) -> bool:
+        """Return whether a timer of that node fires by then."""
+        queues = (self.heap, *self.lanes.values())
+        return any(entry[0] <= at and entry[4] == index for queue in queues for entry in queue)
+
     def retire(self, lane: deque[Entry]) -> None:
         """Set a lane aside whose last entry left the heap."""
         duration = self._durations[id(lane)]

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import FOREVER, Duration, Instant, to_seconds
+from doyen.core.clock import FOREVER, Duration, Instant, ms, to_seconds
 from doyen.core.commands import ChangeNote, ChangeVoters, LeaveGroup, PassOn, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -50,6 +50,7 @@ from doyen.sim.wills import Wills
 
 GROUP: Final = "simulated"
 DISK: Final = "disk"  # The directory of a node that has a made-up disk.
+LAST_WORDS: Final = ms(2)  # How long a node that leaves is there for what is due at once.
 SEEDS_MAX: Final = 32
 
 Tamper: TypeAlias = Callable[[SimNode, str, Port, Any], Any]  # (node, channel, port, machine) → the machine to run.
@@ -165,7 +166,16 @@ class World:
             for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
                 if LeaveGroup in host.ports[channel].machine.HEARS:
                     host.tell(LeaveGroup(), node.now(), channel=channel)
-        self.sim.crash(node)
+        # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
+        if self.sim.timers.is_due(node.index, self.sim.now + LAST_WORDS):
+            gone = partial(self._end, node, host)
+            self.sim.at(self.sim.now + LAST_WORDS, gone, f"{node.name} has left")
+        else:
+            self.sim.crash(node)
+
+    def _end(self, node: SimNode, host: Host | None) -> None:
+        if node.host is host:  # Else churn was there first.
+            self.sim.crash(node)
 
     def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
         """Have a node hand over, to that one or to whom the others choose; return whether its election can, now."""

@@ -44,7 +44,7 @@ class LeaderByKey(Election):
         self._granted: set[NodeId] = set()
         self._highest = 0  # The highest number of a term that was heard of.
         self._heard: NodeId | None = None  # The leader of that term.
-        self._present: frozenset[NodeId] = frozenset()  # By the ring's list of members.
+        self._present: frozenset[NodeId] | None = None  # By the ring's list of members; None: none is kept.
 
     def start(self, now: Instant) -> None:
         """Do nothing: the first fact of the ring begins the election."""
@@ -99,27 +99,32 @@ class LeaderByKey(Election):
             self._name_again()
 
     def _name(self, leader: NodeId) -> None:
+        """Name the leader of the latest term, once this node knows it for a member: else it would not miss it."""
         self._heard = leader
-        if not self.is_leader and leader != self.me:
+        if self.is_leader or leader == self.me:
+            return
+        if self._present is None or leader in self._present:
             self.term = Term(self._highest, leader)
             self._out.emit(LeaderElected(self.term))
+        elif self.term is not None:
+            lost, self.term = self.term, None
+            self._out.emit(LeaderLost(lost, "outranked"))
 
     def _name_again(self) -> None:
         """Name the leader of the latest term again, if it is present and nobody is named."""
-        if self.term is None and self._heard in self._present:
-            assert self._heard is not None
+        if self.term is None and self._heard is not None and (self._present is None or self._heard in self._present):
             self._name(self._heard)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         term = self.term
-        self._present = frozenset(member.node for member in fact.view.present())
+        present = self._present = frozenset(member.node for member in fact.view.present())
         if term is None:
             self._name_again()
         elif self.is_leader:
             for node in fact.changed:
-                if node != self.me and node in self._present:
+                if node != self.me and node in present:
                     self._out.send(node, Reign(term.number))
-        elif term.leader not in self._present:
+        elif term.leader not in present:
             self._stop("silent")
 
     HEARS: ClassVar[Hears] = (

@@ -62,13 +62,22 @@ class Admission:
             return
         holder = (joiner.name, message.attempt)
         # A member that is about to lose a neighbour does not send joiners to it.
-        accepted = onward is None and self._is_free(holder, now) and all(p.watching for p in pairs.values())
+        watches = all(pair.watching for pair in pairs.values())
+        accepted = onward is None and self._is_free(holder, now) and watches and self._is_in_place(me, current)
         members: tuple[Seat, ...] = ()
         if accepted:
             # As long as a lock, and one T_l for this phase.
             self._holder, self._until = holder, self.locked_until(now) + self._config.lease
             members = tuple(sorted(current.members))
         out.send(to(joiner), Discovered(joiner.incarnation, message.attempt, me, accepted, members))
+
+    def _is_in_place(self, me: Seat, current: Version) -> bool:
+        """Return whether this member watches all that it ought to.
+
+        A joiner knows the ring by its neighbours: whom it names to nobody, that one's place looks free.
+        """
+        ought = self._spread.roster.near(me, self._config.neighbours, self._spread.lost)
+        return {seat.name for seat in ought} <= {seat.name for seat in current.members}
 
     def on_lock(self, sender: NodeId, message: Lock, me: Seat, current: Version, now: Instant, out: Out) -> None:
         joiner = message.joiner

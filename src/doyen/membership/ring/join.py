@@ -19,6 +19,7 @@ from doyen.membership.ring.arbitrator import Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Seat, Seats, joined_neighbours, to
 from doyen.membership.ring.lease import Leases
+from doyen.membership.ring.listing import Listing
 from doyen.membership.ring.neighbourhood import Neighbourhood
 from doyen.membership.ring.pair import Pair
 
@@ -30,8 +31,10 @@ TRIES: Final = 3  # Within the T_l of a phase.
 class Joiner:
     """One node's attempts to take its place on the ring."""
 
-    def __init__(self, config: ArbitrationConfig, rng: Random, leases: Leases, place: Neighbourhood) -> None:
-        self._config, self._rng, self._leases, self._place = config, rng, leases, place
+    def __init__(
+        self, config: ArbitrationConfig, rng: Random, leases: Leases, place: Neighbourhood, listing: Listing
+    ) -> None:
+        self._config, self._rng, self._leases, self._place, self._listing = config, rng, leases, place, listing
         self.contacts: list[NodeId | Address] = []
         self.phase = 0
         self._attempt = 0  # Its number over all joins of this node.
@@ -155,7 +158,7 @@ class Joiner:
             assert self._owner is not None
             place.become_member({self._owner, *self._wanted}, now, out)
             out.emit(msg.JoinedRing(place.seat, now - self._began_at, self._attempt_count))
-            out.send(to(self._owner), msg.RosterWanted(place.seat.incarnation, self._owner.incarnation, -1))
+            self._listing.begin(self._owner, now, out)
             place.reconcile(now, out)
 
     def _lock(self, out: Out) -> None:

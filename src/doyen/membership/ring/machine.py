@@ -31,6 +31,7 @@ from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Roster, Seat, Seats, to
 from doyen.membership.ring.join import SECOND_LEASES, Joiner
 from doyen.membership.ring.lease import Leases
+from doyen.membership.ring.listing import Listing
 from doyen.membership.ring.messages import Dropped, NewsKind, Why
 from doyen.membership.ring.neighbourhood import PROBE_LEASES, Founding, Neighbourhood, founding
 from doyen.membership.ring.pair import Electorate, Pair, Stage
@@ -81,7 +82,8 @@ class Arbitration(Membership):
         shown = RosterView(spread.roster, spread.lost) if view else None
         self._place = Neighbourhood(seat, config, spread, self._leases, upgrades, self._admission, shown)
         self.pairs = self._place.pairs
-        self._joiner = Joiner(config, rng, self._leases, self._place)
+        self._listing = Listing(config, spread, self._place)
+        self._joiner = Joiner(config, rng, self._leases, self._place, self._listing)
         self._joiner.contacts += contacts
 
     # Queries.
@@ -192,9 +194,10 @@ class Arbitration(Membership):
             case msg.RosterWanted():
                 out.send(sender, self._spread.part(message, me))
             case msg.RosterPart():
-                place.learn_list(message.seats, message.gone, now, out, whole=not message.more)
-                if message.more and message.seats:
-                    out.send(sender, msg.RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
+                self._listing.on_part(sender, message, now, out)
+                for line in message.reigns:
+                    if line.kind is NewsKind.REIGN:
+                        self._learn(line, now)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
@@ -218,6 +221,8 @@ class Arbitration(Membership):
                     self._decide_upgrade(pair, now)
             case msg.JoinAdvances():
                 self._joiner.on_step(timer, now, out)
+            case msg.ListIsAwaited():
+                self._listing.on_awaited(timer, now, out)
             case msg.ReconciliationRepeats():
                 place.on_reconciliation_repeats(timer, now, out)
             case msg.LeaveIsAnnounced():

@@ -169,6 +169,7 @@ class RosterPart(Addressed, frozen=True, tag=17):
     seats: tuple[Seat, ...]
     gone: tuple[Name, ...]
     more: bool
+    reigns: tuple[News, ...] = ()  # The latest, with the first piece.
 
 
 class Withdraw(Addressed, frozen=True, tag=18):
@@ -232,6 +233,10 @@ class LeaveIsAnnounced(Struct, frozen=True, gc=False):
 
 
 class ReconciliationRepeats(Struct, frozen=True, gc=False):
+    incarnation: int
+
+
+class ListIsAwaited(Struct, frozen=True, gc=False):
     incarnation: int
 
 

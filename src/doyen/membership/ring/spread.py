@@ -28,7 +28,7 @@ class Spread:
         self._log: list[News] = []
         self._trimmed = 0  # Lines that are gone from the front of the log.
         self._reach: dict[Name, int] = {}  # The number of the latest line on whether a member is in reach.
-        self._reigns: dict[int, int] = {}  # The latest term, by key.
+        self._reigns: dict[int, News] = {}  # The latest, by key.
 
     @property
     def length(self) -> int:
@@ -83,9 +83,10 @@ class Spread:
                 self._reach[name] = line.number
                 (self.lost.add if line.kind is NewsKind.LOST else self.lost.discard)(name)
             case NewsKind.REIGN:
-                if line.number <= self._reigns.get(line.key, 0):
+                latest = self._reigns.get(line.key)
+                if latest is not None and line.number <= latest.number:
                     return False
-                self._reigns[line.key] = line.number
+                self._reigns[line.key] = line
         self._log.append(line)
         if len(self._log) > LOG_MAX:
             del self._log[: LOG_MAX // 2]
@@ -110,5 +111,12 @@ class Spread:
     def part(self, message: RosterWanted, me: Seat) -> RosterPart:
         """Return the piece of the member list that a newcomer asks for."""
         seats = self.roster.after(message.after, PART_MAX + 1)
-        gone = tuple(self.roster.gone)[-PART_MAX // 2 :] if message.after < 0 else ()
-        return RosterPart(me.incarnation, message.incarnation, tuple(seats[:PART_MAX]), gone, len(seats) > PART_MAX)
+        is_first = message.after < 0
+        return RosterPart(
+            me.incarnation,
+            message.incarnation,
+            tuple(seats[:PART_MAX]),
+            tuple(self.roster.gone)[-PART_MAX // 2 :] if is_first else (),
+            len(seats) > PART_MAX,
+            tuple(self._reigns.values())[-LINES_MAX:] if is_first else (),
+        )
