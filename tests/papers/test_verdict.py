@@ -47,6 +47,30 @@ def test_verdict(wanted: Expect | None, ours: float | None, stderr: float | None
     assert judge(Measured(where="a", mean=ours, stderr=stderr), wanted).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("wanted", "ours", "stderr", "edge"),
+    [
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 245.0, 2.6, True),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 255.0, 2.6, True),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 245.0, 2.4, False),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 145.0, 2.6, True),  # The lower one.
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.9, None, False),
+        (expect(kind="exact", value=5.0), 5.030, 0.01, True),  # Three of 3.5 standard errors.
+        (expect(kind="exact", value=5.0), 5.044, 0.01, True),
+        (expect(kind="exact", value=5.0), 5.024, 0.01, False),
+        (expect(kind="claim", value=0.0), 0.036, 0.01, True),
+        (expect(kind="claim", value=0.0), 0.046, 0.01, False),
+        (expect(kind="claim", value=0.0), 0.0, None, False),
+        (expect(kind="exact", value=5.0), None, None, False),
+        (None, 5.0, 0.1, False),
+    ],
+)
+def test_a_verdict_that_another_seed_may_turn_is_at_the_edge(
+    wanted: Expect | None, ours: float | None, stderr: float | None, edge: bool
+) -> None:
+    assert judge(Measured(where="a", mean=ours, stderr=stderr), wanted).edge is edge
+
+
 def test_without_a_value_the_closed_form_beside_the_cell_is_meant() -> None:
     assert judge(Measured(where="a", mean=5.0, stderr=0.1, formula=5.1), expect(kind="exact")).verdict == "in band"
     assert judge(Measured(where="a", mean=5.0, stderr=0.1, formula=5.5), expect(kind="exact")).verdict == "miss"

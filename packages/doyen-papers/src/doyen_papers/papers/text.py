@@ -28,10 +28,13 @@ def shown(done: Reproduced) -> list[Cell]:
 
 
 def said(cell: Cell) -> str:
-    """Return the verdict, and whether a miss is understood."""
+    """Return the verdict, whether a miss is understood, and whether another seed may turn it."""
+    words: list[str] = [cell.verdict]
     if cell.verdict == "miss" and cell.explained:
-        return "miss, explained"
-    return "miss, explained afterwards" if cell.verdict == "miss" and cell.afterwards else cell.verdict
+        words.append("explained")
+    elif cell.verdict == "miss" and cell.afterwards:
+        words.append("explained afterwards")
+    return ", ".join([*words, "at the edge"] if cell.edge else words)
 
 
 def tally(cells: Sequence[Cell]) -> str:
@@ -44,6 +47,8 @@ def tally(cells: Sequence[Cell]) -> str:
         parts.append(f"{count['miss']} miss{'es' if count['miss'] > 1 else ''} ({how})")
     if count["beyond the paper"]:
         parts.append(f"{count['beyond the paper']} beyond the paper")
+    if edges := sum(cell.edge for cell in cells):
+        parts.append(f"{edges} of these at the edge of {'its' if edges == 1 else 'their'} band")
     return ", ".join(parts)
 
 

@@ -12,6 +12,7 @@ from doyen_papers.papers.item import Measured
 Verdict = Literal["in band", "miss", "beyond the paper"]
 
 SIGMAS: Final = 3.5
+_FIXED: Final = ("published", "inferred", "bound")  # The tolerance of the others grows with the standard errors.
 _ROUNDING: Final = 1e-9  # Relative: a mean of equal numbers need not equal them to the last bit.
 
 
@@ -28,6 +29,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     stderr: float | None
     tolerance: float | None  #: How far ours might be from `expected`, standard errors included.
     verdict: Verdict
+    edge: bool  #: The band ends so close to ours that another seed may turn the verdict.
     explained: str  #: Why a miss was to be expected; known before the run.
     afterwards: str  #: Why it missed; found out later.
     shown_by: str  #: The item and the cell that show why.
@@ -44,6 +46,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
     """Return the cell of a measured number, held against its expectation."""
     value = tolerance = published = None
     verdict: Verdict = "beyond the paper"
+    edge = False
     if expect is not None:
         value = measured.formula if expect.value is None else expect.value
         published = expect.published
@@ -52,6 +55,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         tolerance = _tolerance(expect, measured)
         shown = expect.kind != "claim" or measured.stderr is not None  # Without an error, a claim is not shown to hold.
         verdict = "in band" if shown and _in_band(expect.kind, measured.mean, value, tolerance) else "miss"
+        edge = shown and _is_at_edge(expect.kind, measured, value, tolerance)
     return Cell(
         where=measured.where,
         curve=measured.curve,
@@ -63,6 +67,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         stderr=measured.stderr,
         tolerance=tolerance,
         verdict=verdict,
+        edge=edge,
         explained=expect.explained if expect else "",
         afterwards=expect.afterwards if expect else "",
         shown_by=expect.shown_by if expect else "",
@@ -77,7 +82,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
 
 
 def _tolerance(expect: Expect, measured: Measured) -> float:
-    if expect.kind in ("published", "inferred", "bound"):
+    if expect.kind in _FIXED:
         return expect.tolerance
     return SIGMAS * hypot(measured.stderr or 0.0, expect.stderr) + expect.tolerance
 
@@ -91,3 +96,14 @@ def _in_band(kind: str, ours: float | None, value: float, tolerance: float) -> b
     if kind == "bound":
         return ours <= value + slack
     return abs(ours - value) <= tolerance + slack
+
+
+def _is_at_edge(kind: str, measured: Measured, value: float, tolerance: float) -> bool:
+    """Return whether the verdict would be another one if ours were off by two standard errors; it changes none.
+
+    Where the tolerance has 3.5 of them in it already: by one more.
+    """
+    mean, off = measured.mean, (measured.stderr or 0.0) * (2 if kind in _FIXED else 1)
+    if mean is None:
+        return False
+    return len({_in_band(kind, ours, value, tolerance) for ours in (mean - off, mean, mean + off)}) > 1

@@ -59,15 +59,21 @@ MODES: Final[dict[str, Mode]] = {
 
 def elections(point: Point) -> Task:
     """Return the task of holding elections of all modes at a point; those of one run share places and membership."""
-    most = 0 if point.size <= 64 else 24 if point.size <= 128 else 12
-    times = 1 if most or point.drop > DROPS[0] else 2  # Where little is lost, variants hardly differ.
-    return Task(Asked(question="elect", point=point), "machine", most, times)
+    most = 0 if point.size <= 64 else 48 if point.size <= 128 else 24
+    cheap = not most and point.drop == DROPS[0]  # And where little is lost, variants hardly differ.
+    return Task(Asked(question="elect", point=point), "machine", most, 1 if most else 6 if cheap else 3)
 
 
 def statistics(point: Point) -> Task:
     """Return the task of recording traces for their own sake: five minutes long for Table I, short for Table II."""
-    few, many = (2, 1) if point.seconds > VIEWS_S else (20, 6)
-    return Task(Asked(question="trace", point=point), "machine", few if point.size <= 64 else many)
+    long = point.seconds > VIEWS_S
+    if point.size <= 64:
+        most = 16 if long else 100
+    elif point.size <= 128:
+        most = 4 if long else 40
+    else:
+        most = 2 if long else 24
+    return Task(Asked(question="trace", point=point), "machine", most)
 
 
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Outcomes:

@@ -23,7 +23,7 @@ GROUNDS: Final[tuple[Ground, ...]] = ("grid", "random", "cluster")
 WARMUP_S: Final = 10.0  # The authors' timing, of their elections' traces;
 VIEWS_S: Final = 20.0
 LONG_S: Final = 300.0  # and of Table I.
-LATE_S: Final = 120.0  # A longer warm-up, in which suspicions add up.
+LATE_S: Final = 300.0  # A longer warm-up, as long as a run of Table I, in which suspicions add up.
 
 
 class Point(Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ def _long(point: Point, gossip: Gossip) -> Task:
     made = statistics(replace(point, seconds=LONG_S, gossip=gossip))
     if gossip != "private" or point.size > 64:
         return made
-    return replace(made, runs_max=8 if point.size == 49 else 24)
+    return replace(made, runs_max=16 if point.size == 49 else 24)
 
 
 GOSSIPS: Final[dict[Gossip, str]] = {
