@@ -14,7 +14,7 @@ from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
 from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.machine import CTolerant
 from doyen.membership.ring.config import ArbitrationConfig
-from doyen.membership.ring.geometry import POINTS, Seat, point_of, seat
+from doyen.membership.ring.geometry import POINTS, Seat, distance, point_of, seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 from doyen.membership.ring.neighbourhood import founding
@@ -296,3 +296,22 @@ def test_where_no_list_is_kept_a_leader_is_named_at_once() -> None:
     machine = LeaderByKey(BEFORE.node, ByKeyConfig(), RecordingOut())
     machine.on_reign_heard(ReignHeard(KEY, 5, AFTER), 1)
     assert machine.named == AFTER.node
+
+
+def test_of_two_leaders_in_one_term_the_nearer_to_the_key_counts() -> None:
+    """It took the key back from one that led so shortly that its term was not heard of."""
+    out = RecordingOut()
+    machine = LeaderByKey(BEFORE.node, ByKeyConfig(), out)
+    editor = ViewEditor()
+    near, far = sorted((ME.node, AFTER.node), key=lambda node: distance(point_of(node), KEY))
+    for node in (near, far):
+        editor.put(Member(node=node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (near, far)), 0)
+    machine.on_message(far, Reign(4), 1)
+    machine.on_message(near, Reign(4), 2)
+    machine.on_message(far, Reign(4), 3)
+    assert out.take() == [Emit(LeaderElected(Term(4, far))), Emit(LeaderElected(Term(4, near)))]
+    editor.put(Member(node=near, incarnation=Incarnation(1), status=Status.FAILED))
+    machine.on_view_changed(ViewChanged(editor.view, (near,)), 4)
+    machine.on_message(far, Reign(4), 5)
+    assert machine.term == Term(4, far)

@@ -71,6 +71,12 @@ def test_the_first_piece_tells_the_latest_term_of_each_key() -> None:
     assert spread.part(RosterWanted(1, 1, P.point), P).reigns == ()
 
 
+def test_of_two_reigns_in_one_term_the_nearer_to_the_key_is_passed_on() -> None:
+    spread = Spread(Roster((P, Q, R)), is_whole=True)
+    told = [News(NewsKind.REIGN, seat, number, 21) for seat, number in ((P, 4), (R, 4), (Q, 4), (R, 4), (R, 5))]
+    assert [spread.learn(line, P.name, 1) for line in told] == [True, True, True, False, True]
+
+
 def test_of_the_terms_that_come_with_a_list_only_terms_are_believed() -> None:
     machine, out = member()
     lines = (News(NewsKind.REIGN, Q, 5, 99), News(NewsKind.DEAD, P), News(NewsKind.DEAD, R))

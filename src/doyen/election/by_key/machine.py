@@ -24,7 +24,7 @@ from doyen.core.machine import Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.by_key.config import ByKeyConfig
 from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
-from doyen.membership.ring.geometry import Seat, owner, point_of, to
+from doyen.membership.ring.geometry import Seat, distance, owner, point_of, to
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 
 
@@ -94,9 +94,15 @@ class LeaderByKey(Election):
             self._highest = number
             self._name(leader)
         elif number == self._highest:
-            # A member that left the ring and came back hears of the latest term in this way.
-            self._heard = leader
-            self._name_again()
+            if self.term is None or leader == self.term.leader:
+                # A member that left the ring and came back hears of the latest term in this way.
+                self._heard = leader
+                self._name_again()
+            elif self._is_nearer(leader, self.term.leader):
+                self._name(leader)  # It came after a leader so short that it had not heard of its term.
+
+    def _is_nearer(self, one: NodeId, other: NodeId) -> bool:
+        return distance(point_of(one), self.point) < distance(point_of(other), self.point)
 
     def _name(self, leader: NodeId) -> None:
         """Name the leader of the latest term, once this node knows it for a member: else it would not miss it."""

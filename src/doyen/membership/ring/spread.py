@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from doyen.core.clock import Instant
-from doyen.membership.ring.geometry import Name, Roster, Seat
+from doyen.membership.ring.geometry import Name, Roster, Seat, distance
 from doyen.membership.ring.messages import News, NewsKind, RosterPart, RosterWanted, Said
 from doyen.membership.ring.pair import Pair
 
@@ -84,7 +84,7 @@ class Spread:
                 (self.lost.add if line.kind is NewsKind.LOST else self.lost.discard)(name)
             case NewsKind.REIGN:
                 latest = self._reigns.get(line.key)
-                if latest is not None and line.number <= latest.number:
+                if latest is not None and not _is_later(line, latest):
                     return False
                 self._reigns[line.key] = line
         self._log.append(line)
@@ -120,3 +120,10 @@ class Spread:
             len(seats) > PART_MAX,
             tuple(self._reigns.values())[-LINES_MAX:] if is_first else (),
         )
+
+
+def _is_later(line: News, latest: News) -> bool:
+    """Return whether a reign came after another; of two in one term the nearer to the key, which took it back."""
+    if line.number != latest.number:
+        return line.number > latest.number
+    return distance(line.seat.point, line.key) < distance(latest.seat.point, line.key)

@@ -6,7 +6,7 @@
 from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
-from doyen.core.clock import Instant
+from doyen.core.clock import FOREVER, Instant
 from doyen.core.ids import NodeId
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name
@@ -43,6 +43,7 @@ class RingWatch(Watch):
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         machine = self.machine(node.name)
+        self._woke_at.pop(node.name, None)
         match deed:
             case "start" if machine is not None:
                 # A member that comes back says by that, too, that its earlier incarnation is over.
@@ -50,6 +51,8 @@ class RingWatch(Watch):
                 self.incarnations[node.name] = machine.seat.incarnation
             case "crash":
                 self.note_crash(node)
+            case "pause":
+                self._woke_at[node.name] = FOREVER
             case "resume":
                 self._woke_at[node.name] = self.sim.now
                 self.note_awake(node)
@@ -67,6 +70,9 @@ class RingWatch(Watch):
         crashes = [(at, "crashed") for at in self.crashed_at.values()]
         _, why = max([*crashes, *((at, fact.why) for at, fact in self.departures)], default=(0, "never there"))
         legal = ("crashed", "asked", "asleep")
+        two = [fact for _, fact in self.departures[-2:] if fact.why == "outvoted" and len(fact.group) == 2]
+        if len(two) == 2 and two[0].group == two[1].group:
+            return None  # Each of the last two accused the other: of two, one is no majority.
         return None if why in legal else f"no group had lost its majority, and the last to leave was {why}"
 
 
@@ -117,8 +123,8 @@ class Theorem(_OfTheRing):
 class ComesToRest(_OfTheRing):
     name = "rest"
     rule = (
-        "ring: in quiet time it comes to rest; it is empty only if a group had lost its majority, or the last member "
-        "crashed, slept or left"
+        "ring: in quiet time it comes to rest; it is empty only if a group had lost its majority, the last member "
+        "crashed, slept or left, or the last two outvoted each other"
     )
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
