@@ -38,6 +38,9 @@ def expect(**fields: object) -> Expect:
         (expect(kind="claim", value=0.0), 0.034, 0.01, "miss"),  # Not clearly above.
         (expect(kind="claim", value=0.0), -0.036, 0.01, "miss"),
         (expect(kind="claim", value=0.0), 0.036, 0.0, "in band"),  # There is no chance in it.
+        (expect(kind="claim", value=0.0), 0.0, 0.0, "miss"),  # Equal is not above.
+        (expect(kind="least", value=1.0), 1.0, None, "in band"),
+        (expect(kind="least", value=1.0), 0.99, None, "miss"),
         (expect(kind="claim", value=0.0), 9.9, None, "miss"),  # How far off it may be is not known.
         (expect(kind="exact", value=5.0), None, None, "miss"),  # It never happened.
         (None, 5.0, 0.1, "beyond the paper"),

@@ -10,7 +10,7 @@ from msgspec import Struct
 from doyen.core.config import Amount, Config, Doc, Text, load
 from doyen.errors import ConfigError
 
-Kind = Literal["exact", "printed", "published", "inferred", "claim", "bound"]
+Kind = Literal["exact", "printed", "published", "inferred", "claim", "bound", "least"]
 
 
 class Expect(Config, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Expect(Config, frozen=True, kw_only=True):
     ] = ""
 
     def check(self) -> None:
-        if self.kind in ("published", "inferred", "claim", "bound") and self.value is None:
+        if self.kind in ("published", "inferred", "claim", "bound", "least") and self.value is None:
             raise ConfigError(f"is missing: a {self.kind} cell needs one", field="value")
         if self.kind in ("published", "inferred") and self.tolerance == 0:
             raise ConfigError(f"is missing: a {self.kind} value is never exact", field="tolerance")

@@ -57,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def expected(cell: Cell) -> str:
-    sign = {"claim": "> ", "bound": "≤ "}.get(cell.kind or "", "")
+    sign = {"claim": "> ", "bound": "≤ ", "least": "≥ "}.get(cell.kind or "", "")
     return f"{sign}{number(cell.expected)}"
 
 

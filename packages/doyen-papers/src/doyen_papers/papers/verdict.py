@@ -12,7 +12,8 @@ from doyen_papers.papers.item import Measured
 Verdict = Literal["in band", "miss", "beyond the paper"]
 
 SIGMAS: Final = 3.5
-_FIXED: Final = ("published", "inferred", "bound")  # The tolerance of the others grows with the standard errors.
+# The tolerance of the other kinds grows with the standard errors.
+_FIXED: Final = ("published", "inferred", "bound", "least")
 _ROUNDING: Final = 1e-9  # Relative: a mean of equal numbers need not equal them to the last bit.
 
 
@@ -92,9 +93,11 @@ def _in_band(kind: str, ours: float | None, value: float, tolerance: float) -> b
         return False
     slack = _ROUNDING * max(1.0, abs(value))
     if kind == "claim":
-        return ours - tolerance >= value - slack
+        return ours - tolerance > value + slack
     if kind == "bound":
         return ours <= value + slack
+    if kind == "least":
+        return ours >= value - slack
     return abs(ours - value) <= tolerance + slack
 
 
