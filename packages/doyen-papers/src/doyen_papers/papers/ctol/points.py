@@ -37,11 +37,10 @@ class Point(Struct, frozen=True, kw_only=True):
     seconds: float = VIEWS_S
     warmup: float = WARMUP_S
     evenly: bool = False  #: LEADER is repeated at one pace.
-    more: int = 0  #: Members that are asked beyond the paper's c+1.
 
     @property
     def c(self) -> int:
-        return TABLE_I[self.topology, self.size, self.drop] + self.more
+        return TABLE_I[self.topology, self.size, self.drop]
 
     @property
     def name(self) -> str:
