@@ -36,9 +36,9 @@ deploy-tools: .venv/bin/python  ## promtool and hadolint into .venv/bin, for the
 engines:  ## The stores that tests of fences and engines use: PostgreSQL, Redis, etcd, ZooKeeper.  Root.
 	@bash scripts/peers.sh postgresql redis-server etcd-server etcd-client zookeeper default-jre-headless
 
-soak: .venv/.all  ## Many seeds: takes its time.
+soak: .venv/.all  ## Many seeds: takes hours; goes on where it stopped (ARGS="--minutes 60", --left, --anew).
 	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[tla]'
-	.venv/bin/pytest -m soak $(ARGS)
+	$(PY) scripts/soak.py $(ARGS)
 
 mutants: .venv/.mutants  ## Small changes to protocol code, each against the tests that run its line; goes on where it stopped.
 	nice -n 15 $(PY) scripts/mutants.py $(ARGS)

@@ -1,0 +1,279 @@
+"""Runs the long tests, file by file, and goes on where it stopped.
+
+    python scripts/soak.py                all that have not passed on the code as it is
+    python scripts/soak.py --anew         all, whatever has passed
+    python scripts/soak.py --only ring    … of files whose path matches this expression
+    python scripts/soak.py --minutes 60   … and begin no further file after so long
+    python scripts/soak.py --left         run nothing: say what has passed on this code, and what is left
+    python scripts/soak.py --page         write that into the page "trust"
+
+`tests/soak/passed.json` says which test passed on which code.  A file's code is that of every folder it has imported,
+its own and the helpers' included, without comments and docstrings; a file on real time has started programs, so its
+code is all there is.  Tests in made-up time run as many files at a time as there are processors, those on real time
+one by one after them.
+"""
+
+import argparse
+import ast
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+LEDGER = HERE / "tests/soak/passed.json"
+LOCK = HERE / "build/soak.lock"
+PAGE = HERE / "docs/explanation/trust.md"
+BEGIN, END = "<!-- soak: made by scripts/soak.py -->", "<!-- end of soak -->"
+PACKAGES = {
+    "doyen": HERE / "src/doyen",
+    "doyen_papers": HERE / "packages/doyen-papers/src/doyen_papers",
+    "doyen_lab": HERE / "packages/doyen-lab/src/doyen_lab",
+}
+SEEDS = 10_000  # As `tests/helpers/storms.py` has it: what passed with fewer has not passed.
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+TEST = re.compile(r"mark\.soak")
+
+
+# What a file depends on.
+
+
+@cache
+def _meaning(path: Path) -> bytes:
+    """Return what a source file says to Python, without comments and docstrings."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:]
+    return ast.dump(tree).encode()
+
+
+def _folder(name: str) -> Path:
+    first, _, rest = name.partition(".")
+    return PACKAGES[first].joinpath(*rest.split(".")) if rest else PACKAGES[first]
+
+
+def code(file: str, folders: Sequence[str]) -> str:
+    """Return a digest of what a file of tests depends on."""
+    digest = blake2b(digest_size=8)
+    places = [_folder(name) for name in folders] or [
+        folder for root in PACKAGES.values() for folder in (root, *root.rglob("*/")) if folder.is_dir()
+    ]
+    for place in sorted({*places, HERE / "tests/helpers"}):
+        for path in sorted(place.glob("*.py")):
+            digest.update(str(path.relative_to(HERE)).encode() + _meaning(path))
+    for path in sorted((HERE / "scenarios").glob("*.toml")):
+        digest.update(path.read_bytes())
+    digest.update(_meaning(HERE / file))
+    return digest.hexdigest()
+
+
+def imported() -> list[str]:
+    """Return the folders of ours that this process has imported something of."""
+    folders = set()
+    for name, module in sys.modules.items():
+        if name.partition(".")[0] in PACKAGES and getattr(module, "__file__", None):
+            folders.add(name if Path(str(module.__file__)).name == "__init__.py" else name.rpartition(".")[0])
+    return sorted(folders)
+
+
+def is_on_real_time(file: str) -> bool:
+    text = (HERE / file).read_text()
+    return file.startswith("tests/docs/") or "mark.live" in text or "mark.alone" in text
+
+
+# What has passed.
+
+
+def ledger() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(LEDGER.read_text()) if LEDGER.exists() else {}
+    return found
+
+
+@contextmanager
+def _held() -> Iterator[dict[str, dict[str, Any]]]:
+    """Open the ledger for a change; other processes wait."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with open(LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        entries = ledger()
+        yield entries
+        lines = [f"{json.dumps(file)}: {json.dumps(entries[file], sort_keys=True)}" for file in sorted(entries)]
+        new = LEDGER.with_suffix(".new")
+        new.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        new.replace(LEDGER)
+
+
+def passed(file: str, entries: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return the tests of a file that have passed on the code as it is, and the seconds that each took."""
+    entry = entries.get(file)
+    if entry is None or entry["code"] != code(file, entry["folders"]):
+        return {}
+    tests: dict[str, float] = entry["passed"]
+    return tests
+
+
+class Journal:
+    """A pytest plugin: leaves out what has passed, and writes down what passes."""
+
+    def __init__(self, file: str, anew: bool) -> None:
+        self.file, self.anew = file, anew
+        self.seconds: dict[str, float] = {}
+        self.commit = _git("rev-parse", "--short", "HEAD")
+
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        done = {} if self.anew else passed(self.file, ledger())
+        left_out = [item for item in items if self._name(item.nodeid) in done]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        name = self._name(report.nodeid)
+        if report.outcome != "passed":
+            self.seconds[name] = float("nan")
+        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+        if report.when == "teardown" and self.seconds[name] == self.seconds[name]:
+            told = [text for key, text in report.user_properties if key == "told"]
+            self._write(name, round(self.seconds[name], 1), told)
+
+    def _write(self, name: str, seconds: float, told: list[str]) -> None:
+        folders = [] if is_on_real_time(self.file) else imported()
+        now = code(self.file, folders)
+        if int(os.environ.get("DOYEN_SEEDS", SEEDS)) < SEEDS:
+            return
+        with _held() as entries:
+            entry = entries.get(self.file, {})
+            if entry.get("code") != now:
+                before = passed(self.file, entries)  # On the same code, when fewer folders were imported yet.
+                entry = {"passed": before, "told": entry.get("told", {}) if before else {}}
+            entry |= {"code": now, "folders": folders, "commit": self.commit, "day": time.strftime("%Y-%m-%d")}
+            entry["passed"][name] = seconds
+            if told:
+                entry["told"][name] = told
+            entries[self.file] = entry
+
+    @staticmethod
+    def _name(nodeid: str) -> str:
+        return nodeid.partition("::")[2]
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+
+
+# The runs.
+
+
+def files(only: str) -> list[str]:
+    found = (path for path in sorted((HERE / "tests").rglob("test_*.py")) if TEST.search(path.read_text()))
+    return [name for name in (str(path.relative_to(HERE)) for path in found) if re.search(only, name)]
+
+
+def run_one(file: str, anew: bool) -> int:
+    """Run one file in this process."""
+    import pytest
+
+    ended = pytest.main([file, "-m", "soak", "-p", "no:cacheprovider"], plugins=[Journal(file, anew)])
+    return 0 if ended in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else 1
+
+
+def run_all(names: list[str], anew: bool, jobs: int, until: float) -> list[str]:
+    """Run files in processes of their own; return those in which something failed."""
+    failed = []
+
+    def run(file: str) -> None:
+        if time.monotonic() > until:
+            return
+        command = [sys.executable, __file__, "--file", file, *(["--anew"] if anew else [])]
+        began = time.monotonic()
+        if jobs > 1:
+            ended = subprocess.run(command, cwd=HERE, capture_output=True, text=True, errors="replace")
+        else:
+            ended = subprocess.run(command, cwd=HERE, text=True)
+        print(f"{'ok' if not ended.returncode else 'FAILED':7}{file}  {time.monotonic() - began:.0f} s", flush=True)
+        if ended.returncode:
+            failed.append(file)
+            print(ended.stdout or "", ended.stderr or "", flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run, names))
+    return failed
+
+
+# What is said of it.
+
+
+def table(names: list[str]) -> str:
+    """Return a row per file: how many of its tests have passed on today's code, in how long, of how many."""
+    entries, rows, total, done = ledger(), [], 0, 0
+    counts = _counts(names)
+    for file in (name for name in names if counts[name]):
+        found = passed(file, entries)
+        total, done = total + counts[file], done + len(found)
+        when = entries[file]["day"] if found else ""
+        rows.append(f"| `{file}` | {len(found)} of {counts[file]} | {sum(found.values()):,.0f} | {when} |")
+    head = f"{done:,} of {total:,} long tests have passed on the code as it is.\n\n"
+    return head + "\n".join(["| tests | passed on this code | seconds | day |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _counts(names: list[str]) -> dict[str, int]:
+    """Return how many long tests each file has."""
+    asked = [sys.executable, "-m", "pytest", "-m", "soak", "--collect-only", "-q", "-p", "no:cacheprovider", *names]
+    lines = subprocess.run(asked, cwd=HERE, capture_output=True, text=True).stdout.splitlines()
+    counts = dict.fromkeys(names, 0)
+    for line in lines:
+        file, _, count = line.rpartition(": ")
+        if file in counts:
+            counts[file] = int(count)
+    return counts
+
+
+def write_page(names: list[str]) -> None:
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(names)}\n{END}{after}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--anew", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--left", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    os.chdir(HERE)
+    if given.file:
+        return run_one(given.file, given.anew)
+    names = files(given.only)
+    if given.left:
+        print(table(names), end="")
+        return 0
+    if given.page:
+        write_page(names)
+        return 0
+    until = time.monotonic() + given.minutes * 60
+    failed = run_all([name for name in names if not is_on_real_time(name)], given.anew, given.jobs, until)
+    failed += run_all([name for name in names if is_on_real_time(name)], given.anew, 1, until)
+    print("\n" + table(names))
+    for name in failed:
+        print(f"failed: {name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
