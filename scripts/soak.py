@@ -9,7 +9,7 @@
 
 `tests/soak/passed.json` says which test passed on which code.  A file's code is that of every folder it has imported,
 its own and the helpers' included, without comments and docstrings; a file on real time has started programs, so its
-code is all there is.  Tests in made-up time run as many files at a time as there are processors, those on real time
+code is all there is (decision 180).  Tests in made-up time run as many files at a time as there are processors, those on real time
 one by one after them.
 """
 

@@ -17,7 +17,7 @@ def decisions() -> dict[int, str]:
 def cited() -> dict[int, str]:
     """Return a place where each decision is cited."""
     found = {}
-    for root in PACKAGES.values():
+    for root in (*PACKAGES.values(), ROOT / "scripts"):
         for path in sorted(root.rglob("*.py")):
             for numbers in CITATION.findall(path.read_text()):
                 found |= {int(number): str(path.relative_to(ROOT)) for number in re.findall(r"\d+", numbers)}
