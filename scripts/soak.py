@@ -9,8 +9,8 @@
 
 `tests/soak/passed.json` says which test passed on which code.  A file's code is that of every folder it has imported,
 its own and the helpers' included, without comments and docstrings; a file on real time has started programs, so its
-code is all there is (decision 180).  Tests in made-up time run as many files at a time as there are processors, those on real time
-one by one after them.
+code is all there is, but for the papers' where it does not name them (decision 180).  Tests in made-up time run as
+many files at a time as there are processors, those on real time one by one after them.
 """
 
 import argparse
@@ -66,9 +66,7 @@ def _folder(name: str) -> Path:
 def code(file: str, folders: Sequence[str]) -> str:
     """Return a digest of what a file of tests depends on."""
     digest = blake2b(digest_size=8)
-    places = [_folder(name) for name in folders] or [
-        folder for root in PACKAGES.values() for folder in (root, *root.rglob("*/")) if folder.is_dir()
-    ]
+    places = [_folder(name) for name in folders] or _all_folders(file)
     for place in sorted({*places, HERE / "tests/helpers"}):
         for path in sorted(place.glob("*.py")):
             digest.update(str(path.relative_to(HERE)).encode() + _meaning(path))
@@ -76,6 +74,17 @@ def code(file: str, folders: Sequence[str]) -> str:
         digest.update(path.read_bytes())
     digest.update(_meaning(HERE / file))
     return digest.hexdigest()
+
+
+def _all_folders(file: str) -> list[Path]:
+    """Return the folders of what a file that starts programs may run: most of them never import the papers."""
+    text = (HERE / file).read_text()
+    roots = [
+        root
+        for name, root in PACKAGES.items()
+        if name != "doyen_papers" or name in text or file.startswith(("tests/docs/", "tests/papers/"))
+    ]
+    return [folder for root in roots for folder in (root, *root.rglob("*/")) if folder.is_dir()]
 
 
 def imported() -> list[str]:

@@ -1,6 +1,7 @@
 """What a long run is measured by."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,5 +78,11 @@ def test_exceptions_in_logs_are_found_and_warnings_are_not(tmp_path: Path) -> No
 @pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.soak
-def test_a_large_group_lives_through_losses_and_kills() -> None:
-    assert asyncio.run(soak(64, 10)).violations == ()
+def test_a_large_group_lives_for_an_hour_through_losses_kills_moves_and_new_keys(tell: Callable[[str], None]) -> None:
+    found = asyncio.run(soak(64, 60))
+    tell(
+        f"64 agents, 60 minutes: {found.faults}, {len(found.takeovers_s)} takeovers, two acted for "
+        f"{found.together_s:.2f} s, RSS +{found.rss_growth_max:.1%}, descriptors +{found.descriptors_growth}, "
+        f"tasks +{found.tasks_growth}"
+    )
+    assert found.violations == ()
