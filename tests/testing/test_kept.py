@@ -9,6 +9,7 @@ import os
 import queue
 import random
 import secrets
+import signal
 import threading
 import time
 import uuid
@@ -29,6 +30,7 @@ class Kept:
     still = staticmethod(time.time)
     today = datetime.datetime.now
     lock = threading.Lock()
+    wait = signal.sigwait
 
     def __init__(self) -> None:
         self.clock = time.time
@@ -147,6 +149,7 @@ def test_what_was_swapped_is_as_before_after_the_run() -> None:
         assert vars(Kept)["now"] is time.monotonic and KEPT.clock is SLOTTED.clock is time.time
         assert by_default.__defaults__ == (time.time,) and by_keyword.__kwdefaults__ == {"clock": time.time}
         assert TABLE["clock"] is NESTED["inner"][0] is PARTIAL.func is time.time
+        assert vars(Kept)["wait"] is signal.sigwait
         assert vars(Kept)["still"].__func__ is time.time and NOW == datetime.datetime.now
         assert CLOSURE() == pytest.approx(time.time(), abs=60)
         assert type(Kept.lock) is type(LOCK) and LIBC_TIME(None) == pytest.approx(time.time(), abs=60)

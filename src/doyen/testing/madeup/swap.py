@@ -1,9 +1,8 @@
 """Replaces clocks, locks and chance while a run lasts, wherever they are kept.
 
-Modules are looked through once they are imported, and with them everything that Python's collector knows: classes,
-default arguments, variables of functions, dicts, lists, attributes.  What a program reaches is looked at when it is
-given, as it may be younger, or put away by `gc.freeze()`.  A tuple cannot be changed, nor a variable of a function that
-is running.
+Modules are looked through once they are imported, and with them what Python's collector knows: classes, default
+arguments, variables of functions, dicts, lists.  What a program reaches, objects too, is looked at when it is given, as
+it may be younger, or put away by `gc.freeze()`.  A tuple cannot be changed, nor a variable of a running function.
 """
 
 import datetime
@@ -36,8 +35,9 @@ _SEEN_THROUGH: Final = (
     property,
     partial,
 )
+_LASTING: Final = (type, FunctionType, CellType, dict, list, staticmethod, partial)
 _DATES: Final = (datetime.datetime, datetime.date)
-_OWN: Final = {id(vars(module)) for module in (refusal, doubles)} | {
+_OWN: Final = {id(names) for names in (globals(), vars(refusal), vars(doubles))} | {
     id(kept) for kept in [*vars(refusal).values(), *vars(doubles).values()] if isinstance(kept, dict)
 }
 _OWN_CELLS: Final = {id(cell) for _, fake in _FAKES.values() for cell in getattr(fake, "__closure__", None) or ()}
@@ -72,7 +72,11 @@ class Place(NamedTuple):
         holder, key = self.holder, self.key
         match holder:
             case type():  # A function would become a method there.
-                setattr(holder, key, staticmethod(value) if isinstance(value, FunctionType) else value)
+                setattr(
+                    holder,
+                    key,
+                    staticmethod(value) if value is self.fake and isinstance(value, FunctionType) else value,
+                )
             case FunctionType():
                 given = holder.__defaults__ or ()
                 holder.__defaults__ = (*given[:key], value, *given[key + 1 :])
@@ -155,7 +159,8 @@ def _attributes(holder: Any) -> list[tuple[str, Any]]:
 # Finding.
 
 
-_bound: list[Place] = []
+_bound: list[Place] = []  # In modules.
+_kept: list[Place] = []  # Elsewhere.
 _scanned: set[str] = set()
 _count = 0  # Of the modules, when they were looked through.
 
@@ -172,11 +177,11 @@ def _scan() -> None:
         if not known and isinstance(module, ModuleType) and id(vars(module)) not in _OWN and name != "_datetime":
             locks = not is_library(getattr(module, "__file__", None) or "<")
             _bound.extend(_in(vars(module), [*vars(module).items()], locks=locks))
-    _bound.extend(_collected({id(place.holder) for place in _bound}))
+    _kept[:] = _collected()
 
 
-def _collected(known: set[int]) -> list[Place]:
-    """Return the places that Python's collector knows, but for the names of modules."""
+def _collected() -> list[Place]:
+    """Return the places that Python's collector knows, but for the names of modules and what objects keep."""
     reals = [real for real, _ in _FAKES.values()]
     holders = gc.get_referrers(*reals)
     bound = [held for held in holders if isinstance(held, BuiltinMethodType) and _fake_of(held) is not None]
@@ -186,16 +191,14 @@ def _collected(known: set[int]) -> list[Place]:
     owners = [owner for owner in gc.get_referrers(*containers) if isinstance(owner, type | FunctionType)]
     spaces = {id(space) for owner in owners if isinstance(owner, type) for space in gc.get_referents(vars(owner))}
     modules = {id(vars(module)) for module in sys.modules.values() if isinstance(module, ModuleType)}
-    skipped = known | spaces | modules | _OWN | {id(reals)}
+    skipped = spaces | modules | _OWN | {id(reals)}
     found: list[Place] = []
     seen: set[int] = set()
     for holder in [*holders, *owners]:
-        if id(holder) in skipped or id(holder) in seen or any(holder is real for real in reals):
+        if id(holder) in skipped or id(holder) in seen or not isinstance(holder, _LASTING):
             continue
         seen.add(id(holder))
-        places: list[Place] = []
-        with suppress(Exception):  # What does not let itself be looked into.
-            places = [*_of(holder)]
+        places = [*_of(holder)]
         if type(holder) in (dict, list):  # Tables of types are left alone.
             places = [place for place in places if place.real not in _DATES]
         found += places
@@ -287,7 +290,7 @@ def made_up(chance: random.Random, places: Iterable[Place] = ()) -> Iterator[Non
     _depth += 1
     swapped: list[Place] = []
     try:
-        for place in (*_bound, *places):
+        for place in (*_bound, *_kept, *places):
             if place.holds(place.real):
                 with suppress(TypeError, AttributeError):  # Some classes cannot be changed.
                     place.put(place.fake)
