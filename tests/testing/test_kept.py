@@ -21,6 +21,7 @@ import pytest
 
 import doyen
 from doyen.testing import Cluster, EscapedMadeUpTime
+from doyen.testing.madeup import swap
 
 
 class Kept:
@@ -48,6 +49,21 @@ class Stamped:
     at: float = dataclasses.field(default_factory=time.time)
 
 
+class Lazy:
+    """Is asked for what it stands for too early, as Django's settings may be."""
+
+    def __init__(self) -> None:
+        self.clock = time.time
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise LookupError("not configured")
+
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError("not configured")
+
+
+LAZY = Lazy()
 KEPT, SLOTTED = Kept(), Slotted()
 TABLE: dict[str, Any] = {"clock": time.time}
 NESTED = {"inner": [time.time]}
@@ -198,6 +214,17 @@ def test_a_clock_that_is_kept_in_the_test_itself() -> None:
         cluster.run_for("1s")
     assert max(clocks[0]) - min(clocks[0]) < 1e-3 and abs(clocks[0][0] - time.time()) > 3600
     assert clock is Mine.now is time.time
+
+
+def test_what_does_not_let_itself_be_looked_at_is_left_alone() -> None:
+    async def program(node: doyen.Node) -> bool:
+        return LAZY is None
+
+    with Cluster(1, program=program) as cluster:
+        cluster.run_for("1s")
+    swap._count = 0
+    with Cluster(1, program=program) as cluster:
+        cluster.run_for("1s")
 
 
 def test_free_locks_may_be_taken() -> None:

@@ -93,11 +93,14 @@ class Place(NamedTuple):
 
 
 def _fake_of(value: Any) -> Any:
-    """Return what stands for a thing; None: it may stay."""
+    """Return what stands for a thing; None: it may stay.
+
+    It asks for `type`, as `isinstance` asks a lazy object what it stands for.
+    """
     found = _FAKES.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
-    if isinstance(value, BuiltinMethodType) and value.__name__ in ("now", "utcnow", "today"):
+    if type(value) is BuiltinMethodType and value.__name__ in ("now", "utcnow", "today"):
         for real in _DATES:
             if value.__self__ is real:
                 return getattr(_FAKES[id(real)][1], value.__name__)
@@ -175,7 +178,7 @@ def _scan() -> None:
         known = name in _scanned
         _scanned.add(name)
         if not known and isinstance(module, ModuleType) and id(vars(module)) not in _OWN and name != "_datetime":
-            locks = not is_library(getattr(module, "__file__", None) or "<")
+            locks = not is_library(vars(module).get("__file__") or "<")
             _bound.extend(_in(vars(module), [*vars(module).items()], locks=locks))
     _kept[:] = _collected()
 
@@ -184,18 +187,18 @@ def _collected() -> list[Place]:
     """Return the places that Python's collector knows, but for the names of modules and what objects keep."""
     reals = [real for real, _ in _FAKES.values()]
     holders = gc.get_referrers(*reals)
-    bound = [held for held in holders if isinstance(held, BuiltinMethodType) and _fake_of(held) is not None]
+    bound = [held for held in holders if type(held) is BuiltinMethodType and _fake_of(held) is not None]
     if bound:
         holders += gc.get_referrers(*bound)
     containers = [held for held in holders if type(held) in (dict, tuple)]
-    owners = [owner for owner in gc.get_referrers(*containers) if isinstance(owner, type | FunctionType)]
+    owners = [owner for owner in gc.get_referrers(*containers) if issubclass(type(owner), type | FunctionType)]
     spaces = {id(space) for owner in owners if isinstance(owner, type) for space in gc.get_referents(vars(owner))}
     modules = {id(vars(module)) for module in sys.modules.values() if isinstance(module, ModuleType)}
     skipped = spaces | modules | _OWN | {id(reals)}
     found: list[Place] = []
     seen: set[int] = set()
     for holder in [*holders, *owners]:
-        if id(holder) in skipped or id(holder) in seen or not isinstance(holder, _LASTING):
+        if id(holder) in skipped or id(holder) in seen or not issubclass(type(holder), _LASTING):
             continue
         seen.add(id(holder))
         places = [*_of(holder)]
