@@ -105,7 +105,7 @@ def spots_of(body: bytes) -> tuple[Any, list[tuple[Any, Any]]]:
     """Return what a frame holds, and every place in it: its owner, and where it is there."""
     whole = msgspec.msgpack.decode(body)
     spots: list[tuple[Any, Any]] = []
-    todo = [whole]
+    todo = [whole] if isinstance(whole, dict | list) else []
     while todo:
         found = todo.pop()
         inner = list(found.items()) if isinstance(found, dict) else list(enumerate(found))
@@ -117,7 +117,9 @@ def spots_of(body: bytes) -> tuple[Any, list[tuple[Any, Any]]]:
 def values_changed(body: bytes, rng: Random) -> bytes:
     try:
         whole, spots = spots_of(body)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return bytes_changed(body, rng)
+    if not spots:  # An earlier change has left a single value.
         return bytes_changed(body, rng)
     before: list[tuple[Any, Any, Any]] = []
     for _ in range(rng.choice((1, 1, 2, 5))):

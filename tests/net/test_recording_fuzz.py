@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from flights import bodies_of, group, read, replay, solo, write
+from fuzz_recordings import changed, values_changed
 
 from doyen.errors import TransportError
 from doyen.net.recording import recorder as recorder_module
@@ -78,6 +80,28 @@ def test_a_thousand_changed_recordings_do_no_harm(recorded: list[Path], tell: Ca
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_a_million_changed_recordings_do_no_harm(recorded: list[Path], seed: int) -> None:
     check(fuzzed(recorded, seed, 10_000), 10_000)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x05",
+        b"\xc0",
+        b"\xc3",
+        b"\xcb" + bytes(8),
+        b"\xa1x",
+        b"\xc4\x01x",
+        b"\x90",
+        b"\x80",
+        b"",
+        b"\x91" * 5000 + b"\x05",
+    ],
+)
+def test_a_frame_that_was_changed_to_next_to_nothing_is_changed_again(body: bytes) -> None:
+    """A change of bytes may leave one number of a short frame, and the next change is of its values."""
+    for seed in range(50):
+        assert isinstance(values_changed(body, Random(seed)), bytes)
+        assert all(isinstance(frame, bytes) for frame in changed([body], Random(seed)))
 
 
 def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:

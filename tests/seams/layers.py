@@ -209,8 +209,14 @@ FILES = {
     ),
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/testing/madeup/refusal.py": Extra(
-        Layer(outside="_posixsubprocess _thread datetime random select sysconfig threading time", world="chance"),
+        Layer(outside="_posixsubprocess _thread datetime select sysconfig time"),
         "it stands between programs and clocks",
+    ),
+    "doyen/testing/madeup/doubles.py": Extra(
+        Layer(outside="_thread queue random threading uuid"), "it stands for locks and chance"
+    ),
+    "doyen/testing/madeup/swap.py": Extra(
+        Layer(outside="datetime gc random", world="chance"), "it finds where programs keep clocks"
     ),
     "doyen/testing/madeup/loop.py": Extra(Layer(outside="threading"), "asyncio asks which thread runs a loop"),
     "doyen/testing/madeup/wires.py": Extra(Layer(outside="socket"), "a lookup raises what sockets raise"),

@@ -10,6 +10,7 @@ ROOT = PACKAGES["doyen"]
 LOOKUPS = {"getattr", "hasattr", "setattr", "delattr", "getattr_static", "attrgetter", "methodcaller"}
 CHECKS = ("__post_init__", "check")  # Methods in which a Struct checks its own fields.
 FIELDS = "reads the fields of a Struct, whose names it has from the Struct or from a table beside it"
+REPLACES = "replaces clocks and locks of the standard library in any user's program"
 ALLOWED = {  # By module and function, with the reason.  An entry that nothing needs fails, too.
     "__init__.__getattr__": "a public name loads its module when it is used",
     "check.case._shown": "is a text",
@@ -35,6 +36,14 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "sim.scenario.shrink._with": FIELDS,
     "sim.scenario.text._table": FIELDS,
     "testing.__init__.__getattr__": "a public name loads its module when it is used",
+    "testing.madeup.doubles._libraries": "ctypes makes a class for each C library",
+    "testing.madeup.doubles.pairs": "asks the platform and the release of Python what they have",
+    "testing.madeup.doubles.standing_in": REPLACES,
+    "testing.madeup.swap": REPLACES,
+    "testing.madeup.swap._fake_of": REPLACES,
+    "testing.madeup.swap._is_users": "asks a module for its file",
+    "testing.madeup.swap.holds": REPLACES,
+    "testing.madeup.swap.put": REPLACES,
 }
 
 

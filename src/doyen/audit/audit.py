@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from doyen.audit.electorates import agree
 from doyen.audit.moments import Begin, Deed, End, Log, Message, Moment, Persist, Resume, read
-from doyen.audit.order import Placed, laid
+from doyen.audit.order import UNSEEN, Placed, laid
 from doyen.audit.spec import FRESH, Answer, Beat, Record, Refused, Safety, need
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
@@ -31,21 +32,45 @@ class Fault(Struct, frozen=True):
     node: str
 
 
+class Unseen(Struct, frozen=True):
+    """Messages of one node that were heard, and whose sending no recording could show."""
+
+    node: str
+    why: str  # "node", "process": there is no recording of it; "before", "after": its recording has only the rest.
+    messages: int
+
+    def __str__(self) -> str:
+        heard = f"{self.messages:,} {'message' if self.messages == 1 else 'messages'}"
+        return {
+            "node": f"{self.node}: there is no recording of it, and others heard {heard} of it",
+            "process": f"a process of {self.node} of which there is no recording, and others heard {heard} of it",
+            "before": f"{self.node} before its recording begins, of which others heard {heard}",
+            "after": f"{self.node} after its recording ends: it went on, or sent its last, and others heard {heard}",
+        }[self.why]
+
+
 class Audit(Struct, kw_only=True):
     """The result of an audit."""
 
     nodes: list[str]  # Whose recordings there are.
     missing: list[str]  # Voters whose recordings there are not: what they sent is taken on trust.
     steps: dict[str, int]  # How many of each were allowed.
-    trusted: int = 0  # Messages whose sending no recording could show.
+    trusted: int = 0  # Messages and leaders that no recording could show.
+    unseen: list[Unseen]  # Whose messages those are: what else it did then is not checked.
     terms: list[tuple[int, str]]  # Who led.
     refused: Fault | None = None
     trace: list[Step]  # All of them, the one that was refused included, if they were to be kept.
+
+    @property
+    def complete(self) -> bool:
+        """Return whether nothing had to be taken on trust."""
+        return not self.trusted and not self.missing
 
 
 def audit(paths: list[Path], *, keep: bool = False) -> Audit:
     """Hold the recordings of one group against the specification; with `keep`, return every step as well."""
     logs = _joined([read(path) for path in paths])
+    agree(logs)
     auditor = _Auditor(logs, keep)
     refused: Fault | None = None
     placed: Placed | None = None
@@ -62,6 +87,7 @@ def audit(paths: list[Path], *, keep: bool = False) -> Audit:
         missing=sorted(auditor.voters - recorded),
         steps={action: count for action, count in auditor.counts.items() if action not in NO_STEPS},
         trusted=auditor.trusted,
+        unseen=[Unseen(node, why, count) for (node, why), count in sorted(auditor.unseen.items())],
         terms=sorted(auditor.state.led.items()),
         refused=refused,
         trace=auditor.trace,
@@ -108,6 +134,7 @@ class _Auditor:
         self.state.majority = self._is_majority
         self.counts: Counter[str] = Counter()
         self.trusted = 0
+        self.unseen: Counter[tuple[str, str]] = Counter()
         self.trace: list[Step] = []
         self._keep = keep
         self._recorded = {log.node for log in logs}
@@ -177,8 +204,10 @@ class _Auditor:
         node = moment.node
         text = f"{node} hears of {sender} what {sender} did not send, about epoch {msg.epoch_of(message)}"
         need(placed.source != "nobody", "unsent", text)
-        unknown = placed.source == "unknown"
-        self.trusted += unknown
+        unknown = placed.source in UNSEEN
+        if unknown:
+            self.trusted += 1
+            self.unseen[sender, placed.source] += 1
         match message:
             case msg.Heartbeat() if unknown:
                 state.assume_beat(Beat(sender, message.epoch, message.number))

@@ -53,6 +53,7 @@ class Begin(Struct, frozen=True):
     record: Record | None
     newcomer: bool
     electorate: Electorate
+    stamp: tuple[int, int] = (0, 0)  # Of the charter that names the electorate; (0, 0): the configuration does.
 
 
 class Resume(Struct, frozen=True):
@@ -63,6 +64,7 @@ class Resume(Struct, frozen=True):
     lead: int
     answers: dict[str, Instant]
     electorate: Electorate
+    stamp: tuple[int, int] = (0, 0)
 
 
 class End(Struct, frozen=True):
@@ -169,6 +171,7 @@ def _first(path: Path, header: SegmentHeader, voters: frozenset[NodeId]) -> Mome
             machine.term.number if machine.is_leader else 0,
             {name: at for name, at in answers.items() if at >= 0},
             machine.electorate,
+            machine.voter.stamp,
         )
         return _made(path, 0, header.now, header, came=resumed)
     data = header.restored.get(ELECTION)
@@ -176,8 +179,12 @@ def _first(path: Path, header: SegmentHeader, voters: frozenset[NodeId]) -> Mome
     if data is None:
         return _made(path, 0, header.now, header, came=msgspec.structs.replace(came, newcomer=newcomer))
     record = _decoded(path, 0, data, VoterRecord)
-    electorate = came.electorate if record.charter is None else record.charter.electorate
-    return _made(path, 0, header.now, header, came=Begin(record_of(record), newcomer, electorate))
+    charter = record.charter
+    if charter is None:
+        begun = Begin(record_of(record), newcomer, came.electorate)
+    else:
+        begun = Begin(record_of(record), newcomer, charter.electorate, charter.stamp)
+    return _made(path, 0, header.now, header, came=begun)
 
 
 def record_of(record: VoterRecord) -> Record:

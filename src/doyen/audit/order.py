@@ -4,6 +4,7 @@ Among what may come next, wall clocks decide; the verdict does not depend on the
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,13 +13,20 @@ from doyen.audit.moments import End, Log, Message, Moment
 from doyen.election.pole import messages as msg
 
 SLACK_S = 1.0  # By which wall clocks may differ where a recording begins or ends.
+UNSEEN: Final = (
+    "node",
+    "process",
+    "before",
+    "after",
+)  # No recording of it; or the message is beyond its beginning, end.
 
 
 class Placed(Struct, frozen=True):
     """A moment in its place."""
 
     moment: Moment
-    source: str = ""  # Of a message: "sent" as a recording shows, "unknown" as none could, "will", or "nobody".
+    # Of a message: "sent" as a recording shows, "will", "nobody", or why no recording could show it: one of UNSEEN.
+    source: str = ""
 
 
 class _Row:
@@ -43,16 +51,16 @@ class _Row:
         """Return where a message comes from, and after which of this node's moments it may be heard."""
         life = self.lives.get(message.incarnation)
         if life is None:
-            return "unknown", -1
+            return "process", -1
         key = (message.incarnation, message.data)
         found = [self.sent[(*key, to)] for to in (None, message.to) if (*key, to) in self.sent]
         if found:
             return "sent", min(found)
         if not life.is_whole and at_s <= life.moments[0].at_s + SLACK_S:
-            return "unknown", -1
+            return "before", -1
         if at_s >= life.moments[-1].at_s - SLACK_S:
             will = isinstance(message.message, msg.Resigned)
-            return ("will", self.ends[message.incarnation]) if will else ("unknown", -1)
+            return ("will", self.ends[message.incarnation]) if will else ("after", -1)
         return "nobody", -1
 
 
@@ -78,5 +86,5 @@ def _placed(rows: dict[str, _Row], moment: Moment) -> Placed | None:
     if not isinstance(came, Message):
         return Placed(moment)
     row = rows.get(came.sender)
-    source, after = ("unknown", -1) if row is None else row.source(came, moment.at_s)
+    source, after = ("node", -1) if row is None else row.source(came, moment.at_s)
     return None if row is not None and after >= row.done else Placed(moment, source)

@@ -1,6 +1,7 @@
 """`doyen audit`: holds recordings of a quorum's nodes against the specification of its safety."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,6 +13,8 @@ from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import segments
 from doyen.net.recording.recorder import older
 from doyen.node.registry import election_names, membership_names
+
+CUT_OFF: Final = 3  # Every step that is there is allowed, but a recording ends before its node did.
 
 
 @click.command("audit", help="Hold FILEs, the --record of a quorum's agents, against the specification of its safety.")
@@ -31,24 +34,29 @@ def command(files: tuple[Path, ...], as_json: bool) -> int:
         print_json(
             {
                 "allowed": found.refused is None,
+                "complete": found.complete,
                 "steps": steps,
                 "kinds": found.steps,
                 "nodes": found.nodes,
                 "missing": found.missing,
                 "trusted": found.trusted,
+                "unseen": found.unseen,
                 "terms": [{"term": number, "leader": leader} for number, leader in found.terms],
                 "refused": found.refused,
             }
         )
     else:
         _show(found, steps)
-    return 1 if found.refused is not None else 0
+    if found.refused is not None:
+        return 1
+    return CUT_OFF if any(unseen.why == "after" for unseen in found.unseen) else 0
 
 
 def _show(found: Audit, steps: int) -> None:
     of = f"{steps:,} steps of {', '.join(found.nodes)}"
     if found.refused is None:
-        click.echo(f"every step is allowed: {of}")
+        verdict = "every step is allowed" if found.complete else "every recorded step is allowed, not all are recorded"
+        click.echo(f"{verdict}: {of}")
     else:
         fault = found.refused
         click.echo(f"{fault.path}, input {fault.line}: {fault.text}")
@@ -58,5 +66,7 @@ def _show(found: Audit, steps: int) -> None:
         click.echo(f"  led         {', '.join(f'{leader} in term {number}' for number, leader in found.terms)}")
     if found.missing:
         click.echo(f"  missing     the recordings of {', '.join(found.missing)}: what they sent is taken on trust")
+    for unseen in found.unseen:
+        click.echo(f"  not checked {unseen}")
     if found.trusted:
         click.echo(f"  on trust    {found.trusted:,} messages and leaders that no recording shows")

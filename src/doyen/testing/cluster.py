@@ -181,9 +181,9 @@ class Cluster:
         """Return a context in which programs read made-up clocks."""
         if self._programs is None:
             return nullcontext()
-        from doyen.testing.madeup.refusal import made_up
+        from doyen.testing.madeup.swap import made_up
 
-        return made_up(self._chance)
+        return made_up(self._chance, self._programs.places)
 
     def _run(self, until: Instant) -> None:
         self.sim.run(until=until)

@@ -1,26 +1,22 @@
 """Keeps a program in made-up time: what would leave it is refused, with the file and line that wanted it.
 
-Sockets and child processes are seen by an audit hook, however they were imported.  Clocks, and before Python 3.13 also
-threads and `time.sleep`, have no audit event: while a run lasts those functions, and the classes of `datetime`, are
-replaced, also where a module has imported them by name.  The standard library and doyen itself read made-up time from
-them.  Random bytes come from the run's seed, so that `uuid4()` and `random` are the same in each run of it.
+Sockets, child processes and C libraries are seen by an audit hook, however they were imported.  Clocks, and before
+Python 3.13 also threads and `time.sleep`, have no audit event: while a run lasts those functions, and the classes of
+`datetime`, are replaced wherever they are kept (`swap` says where).  The standard library and doyen itself read made-up
+time from them.  Random bytes come from the run's seed, so that `uuid4()` and `random` are the same in each run of it.
 """
 
 import _posixsubprocess
 import _thread
 import datetime
 import os
-import random
 import select
 import signal
 import sys
 import sysconfig
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, NoReturn, Protocol
 
 import doyen
@@ -47,7 +43,9 @@ _AUDITED: Final = {
     "os.posix_spawn": ("a child process", "leave it out of the test, or pass it in as a function"),
     "os.system": ("a child process", "leave it out of the test, or pass it in as a function"),
 }
-_CLOCK_ADVICE: Final = "asyncio.get_running_loop().time() is made-up; or make the cluster with wall_clock='made-up'"
+C_CODE: Final = ("C code by ctypes", "leave it out of the test, or pass it in as a function")
+_FOREIGN: Final = {"ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.call_function"}
+CLOCK_ADVICE: Final = "asyncio.get_running_loop().time() is made-up; or make the cluster with wall_clock='made-up'"
 _CPU_CLOCKS: Final = (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
 
 
@@ -68,13 +66,13 @@ class Resident(Protocol):
 
 _resident: Resident | None = None  # Whose code runs now; None: the test's own.
 _thread_id = 0  # Of the thread in which it runs: others stay in real time.
-_hooked = False
 _library: dict[str, bool] = {}
 _STDLIB: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_CTYPES: Final = str(Path(sysconfig.get_path("stdlib")) / "ctypes")
 _OURS: Final = str(Path(doyen.__file__).parent)
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
     """Return whether a file is of the standard library or of doyen."""
     known = _library.get(file)
     if known is None:
@@ -88,7 +86,7 @@ def refuse(what: str, advice: str) -> NoReturn:
     frame: Any = sys._getframe(1)
     place = None
     while frame is not None and place is None:
-        if not _is_library(frame.f_code.co_filename):
+        if not is_library(frame.f_code.co_filename):
             place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
         frame = frame.f_back
     error = EscapedMadeUpTime(f"{place or 'doyen'}: {what} would leave made-up time: {advice}")
@@ -97,9 +95,22 @@ def refuse(what: str, advice: str) -> NoReturn:
     raise error
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if _resident is not None and event in _AUDITED and _here() is not None:
+def audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse by Python's audit events, however what raises them was imported."""
+    if _resident is None or running() is None:
+        return
+    if event in _AUDITED:
         refuse(*_AUDITED[event])
+    if event in _FOREIGN and not _is_loading():
+        refuse(*C_CODE)
+
+
+def _is_loading() -> bool:
+    """Return whether the standard library or doyen wants C code, as `import ctypes` itself does."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_CTYPES):
+        frame = frame.f_back
+    return frame is None or is_library(frame.f_code.co_filename)
 
 
 def enter(resident: Resident | None) -> Resident | None:
@@ -109,7 +120,7 @@ def enter(resident: Resident | None) -> Resident | None:
     return before
 
 
-def _here() -> Resident | None:
+def running() -> Resident | None:
     """Return whose code runs now in this thread; None: not a made-up process's."""
     return _resident if _resident is not None and _thread.get_ident() == _thread_id else None
 
@@ -128,9 +139,9 @@ def _reading(name: str) -> Callable[[Resident], Any]:
 
 def _checked(name: str, file: str) -> Resident | None:
     """Return the process that may read its clock from that file; None: not in made-up time.  Else refuse."""
-    here = _here()
-    if here is not None and not here.shows_wall_clock and not _is_library(file):
-        refuse(name, _CLOCK_ADVICE)
+    here = running()
+    if here is not None and not here.shows_wall_clock and not is_library(file):
+        refuse(name, CLOCK_ADVICE)
     return here
 
 
@@ -181,8 +192,7 @@ _URANDOM: Final = os.urandom
 _SLEEPS: Final = time.sleep
 _START_THREAD: Final[Any] = _thread.start_new_thread
 _FORK: Final[Any] = _posixsubprocess.fork_exec
-_WAIT: Final = threading.Condition.wait
-_WAIT_ADVICE: Final = "await asyncio.sleep(…), or asyncio's Event, Queue or Lock"
+WAIT_ADVICE: Final = "await asyncio.sleep(…), or asyncio's Event, Queue or Lock"
 _WAITS: Final = {
     f"{module.__name__}.{name}": vars(module)[name]
     for module, names in ((select, "select poll epoll"), (signal, "alarm setitimer sigtimedwait sigwait pause"))
@@ -191,19 +201,19 @@ _WAITS: Final = {
 }
 
 
-def _urandom(size: int, /) -> bytes:
-    here = _here()
+def urandom(size: int, /) -> bytes:
+    here = running()
     return _URANDOM(size) if here is None else here.chance.randbytes(size)
 
 
 def _sleep(seconds: float, /) -> None:
-    if _here() is not None:
+    if running() is not None:
         refuse(*_SLEEP)
     _SLEEPS(seconds)
 
 
 def _start_thread(*given: Any, **named: Any) -> int:
-    if _here() is not None:
+    if running() is not None:
         refuse(*_THREAD)
     started: int = _START_THREAD(*given, **named)
     return started
@@ -211,7 +221,7 @@ def _start_thread(*given: Any, **named: Any) -> int:
 
 def _fork(*given: Any) -> Any:
     """Stand for what `multiprocessing` begins its processes by; there is no audit event for it."""
-    if _here() is not None:
+    if running() is not None:
         refuse(*_AUDITED["os.fork"])
     return _FORK(*given)
 
@@ -220,17 +230,11 @@ def _waiting(name: str, real: Any) -> Callable[..., Any]:
     """Return what stands for a function that would make the real world wait, or be told by it when time is over."""
 
     def wait(*given: Any, **named: Any) -> Any:
-        if _here() is not None and not (name == "select.select" and given[3:] == (0,)):
-            refuse(f"{name}()", _WAIT_ADVICE)
+        if running() is not None and not (name == "select.select" and given[3:] == (0,)):
+            refuse(f"{name}()", WAIT_ADVICE)
         return real(*given, **named)
 
     return wait
-
-
-def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
-    if _here() is not None and (timeout is None or timeout > 0):  # In the only thread that could end it.
-        refuse("a wait for another thread", _WAIT_ADVICE)
-    return _WAIT(condition, timeout)
 
 
 class _Alike(type):
@@ -279,67 +283,16 @@ class _Date(datetime.date, metaclass=_Alike):
         return real.today() if of is None else real.fromtimestamp(of.wall_ns() / 1e9)
 
 
-def _replacements() -> dict[int, tuple[Any, Any]]:
-    """Return what stands for what while a run lasts, by the identity of the real thing."""
-    pairs: list[tuple[Any, Any]] = [(_URANDOM, _urandom), (_SLEEPS, _sleep), (_START_THREAD, _start_thread)]
-    pairs += [(datetime.datetime, _Datetime), (datetime.date, _Date)]
-    pairs += [(real, _waiting(name, real)) for name, real in _WAITS.items()]
-    pairs.append((_FORK, _fork))
+_CALENDARS: Final = ("localtime", "gmtime", "ctime", "asctime", "strftime")
+
+
+def pairs() -> list[tuple[Any, Any]]:
+    """Return what stands for which real thing while a run lasts."""
+    found: list[tuple[Any, Any]] = [(_URANDOM, urandom), (_SLEEPS, _sleep), (_START_THREAD, _start_thread)]
+    found += [(datetime.datetime, _Datetime), (datetime.date, _Date)]
+    found += [(real, _waiting(name, real)) for name, real in _WAITS.items()]
+    found.append((_FORK, _fork))
     for name, real in _REAL.items():
         made = _gettime if name.startswith("clock_") else _calendar if name in _CALENDARS else _clock
-        pairs.append((real, made(name, real)))
-    return {id(real): (real, fake) for real, fake in pairs}
-
-
-_CALENDARS: Final = ("localtime", "gmtime", "ctime", "asctime", "strftime")
-_FAKES: Final = _replacements()
-_bound: list[tuple[dict[str, Any], str, Any, Any]] = []  # Where each is bound: globals, name, real, fake.
-_scanned: set[str] = set()
-
-
-def _scan() -> None:
-    """Find where the real things are bound, in every module that was not looked at yet."""
-    if len(sys.modules) == len(_scanned):
-        return
-    for name, module in list(sys.modules.items()):
-        known = name in _scanned
-        _scanned.add(name)
-        if known or not isinstance(module, ModuleType) or name in (__name__, "_datetime"):
-            continue
-        names = vars(module)
-        for word, value in list(names.items()):
-            found = _FAKES.get(id(value))
-            if found is not None and found[0] is value:
-                _bound.append((names, word, *found))
-
-
-_depth = 0
-
-
-@contextmanager
-def made_up(chance: random.Random) -> Iterator[None]:
-    """Replace the clocks while a run lasts; `chance` stands for the global random stream meanwhile."""
-    global _hooked, _depth
-    if not _hooked:
-        sys.addaudithook(_audit)
-        _hooked = True
-    if _depth:
-        yield
-        return
-    _scan()
-    bound = [entry for entry in _bound if entry[0].get(entry[1]) is entry[2]]
-    outer = random.getstate()
-    random.setstate(chance.getstate())
-    _depth += 1
-    for names, word, _, fake in bound:
-        names[word] = fake
-    threading.Condition.wait = _wait  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        _depth -= 1
-        for names, word, real, _ in bound:
-            names[word] = real
-        threading.Condition.wait = _WAIT  # type: ignore[method-assign]
-        chance.setstate(random.getstate())
-        random.setstate(outer)
+        found.append((real, made(name, real)))
+    return found

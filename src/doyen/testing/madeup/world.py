@@ -21,6 +21,7 @@ from doyen.sim.node import SimNode
 from doyen.sim.world import World
 from doyen.testing.madeup.process import Process
 from doyen.testing.madeup.refusal import EscapedMadeUpTime
+from doyen.testing.madeup.swap import Place, reached
 from doyen.testing.madeup.wires import Wires
 
 Program = Callable[[Node], Coroutine[Any, Any, object]]
@@ -46,6 +47,8 @@ class Programs(World):
         self.failures: list[BaseException] = []
         self.main, self.shows_wall_clock, self.lateness_max = main, shows_wall_clock, lateness_max
         self.programs: dict[str, list[Program]] = {}
+        self.places: list[Place] = reached(main)  # Where what the programs reach keeps clocks.
+        self._looked_at: set[int] = set()
         self.processes: dict[int, Process] = {}
         self._ended: list[Process] = []
         self.event_watchers: list[Callable[[SimNode, Event], None]] = []  # Called with every elected and lost.
@@ -86,6 +89,9 @@ class Programs(World):
     def add_program(self, name: str, program: Program) -> None:
         """Run a program on a node, now if it has joined, and whenever it is started again."""
         self.programs.setdefault(name, []).append(program)
+        if id(program) not in self._looked_at:
+            self._looked_at.add(id(program))
+            self.places += reached(program)
         process = self.processes.get(self.sim.by_name[NodeId(name)].index)
         if process is not None and not process.loop.is_dead:
             node = self.node(name)
