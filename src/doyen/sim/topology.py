@@ -59,7 +59,7 @@ class Topology:
             self._neighbours[a].append(b)
             self._neighbours[b].append(a)
         self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
-        self._paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
+        self.paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
         self._down: set[int] = set()
         self._links_from: dict[int, list[tuple[int, float]]] = {}  # By node: its neighbours, and how far they are.
 
@@ -107,11 +107,11 @@ class Topology:
             stale = [key for key, tree in self._trees.items() if not down or node in tree.values()]
             for key in stale:
                 del self._trees[key]
-            self._paths.clear()
+            self.paths.clear()
 
     def forget_routes(self) -> None:
         self._trees.clear()
-        self._paths.clear()
+        self.paths.clear()
         self._links_from.clear()
 
     def copy(self) -> "Topology":
@@ -123,13 +123,13 @@ class Topology:
 
     def share_routes(self, other: "Topology") -> None:
         """Keep routes where another run on the same graph keeps its own; only while nobody goes down in either."""
-        self._trees, self._paths = other._trees, other._paths
+        self._trees, self.paths = other._trees, other.paths
 
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
         """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
-        known = None if cut else self._paths.get((a, b))
+        known = None if cut else self.paths.get((a, b))
         if known is not None:
             return known
         tree = self._trees.get((a, cut))
@@ -143,7 +143,7 @@ class Topology:
             at = tree[at]
         hops.reverse()
         if not cut:
-            self._paths[a, b] = hops
+            self.paths[a, b] = hops
         return hops
 
     def connected(self) -> bool:
