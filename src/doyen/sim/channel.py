@@ -229,11 +229,8 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
 
         def send(to: To, message: Any) -> None:
             """Do what `Simulation.send` does where only loss is left to decide: the same draws, records and counts."""
-            if sim.by_hops:
-                send_by_hops(to, message)
-                return
             if watchers or not sim.quick:
-                send_slowly(to, message)
+                (send_by_hops if sim.by_hops else send_slowly)(to, message)
                 return
             try:
                 inlet, can_wait = inlets[to], kinds[type(message)]
@@ -256,6 +253,10 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
 
         def send_by_hops(to: To, message: Any) -> None:
             """Do what `Simulation.send` does where all hops are alike: the same draws, records and counts."""
+            by_hops = sim.by_hops
+            if not by_hops:
+                send(to, message)
+                return
             inlet, data = inlets.get(to.host if isinstance(to, Address) else to), encode(message)
             size = len(data)
             if inlet is None or inlet is own or size > room:
@@ -297,6 +298,6 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
 
         if node.clock is not None:
             return Verbs(send, multicast, partial(node.set_skewed_timer, port))
-        return Verbs(send, multicast, set_timer)
+        return Verbs(send_by_hops if sim.by_hops else send, multicast, set_timer)
 
     return verbs

@@ -60,6 +60,7 @@ class Topology:
             self._neighbours[b].append(a)
         self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
         self.paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
+        self._hop_counts: dict[int, dict[int, int]] = {}  # By root, likewise.
         self._down: set[int] = set()
         self._links_from: dict[int, list[tuple[int, float]]] = {}  # By node: its neighbours, and how far they are.
 
@@ -108,10 +109,12 @@ class Topology:
             for key in stale:
                 del self._trees[key]
             self.paths.clear()
+            self._hop_counts.clear()
 
     def forget_routes(self) -> None:
         self._trees.clear()
         self.paths.clear()
+        self._hop_counts.clear()
         self._links_from.clear()
 
     def copy(self) -> "Topology":
@@ -132,9 +135,7 @@ class Topology:
         known = None if cut else self.paths.get((a, b))
         if known is not None:
             return known
-        tree = self._trees.get((a, cut))
-        if tree is None:
-            tree = self._trees[a, cut] = self._shortest_tree(a, cut)
+        tree = self._tree(a, cut)
         if b not in tree:
             return None
         hops, at = [], b
@@ -146,27 +147,46 @@ class Topology:
             self.paths[a, b] = hops
         return hops
 
+    def hop_count(self, a: int, b: int) -> int | None:
+        """Return how many hops the path from a to b has, or None."""
+        if self.complete:
+            return 1
+        counts = self._hop_counts.get(a)
+        if counts is None:
+            tree, counts = self._tree(a, frozenset()), {a: 0}
+            for node in tree:
+                way, at = [], node
+                while at not in counts:
+                    way.append(at)
+                    at = tree[at]
+                for hops, passed in enumerate(reversed(way), start=counts[at] + 1):
+                    counts[passed] = hops
+            self._hop_counts[a] = counts
+        return counts.get(b)
+
     def connected(self) -> bool:
         return self.complete or all(self.path(0, other) is not None for other in range(self.size))
 
+    def _tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
+        tree = self._trees.get((root, cut))
+        if tree is None:
+            tree = self._trees[root, cut] = self._shortest_tree(root, cut)
+        return tree
+
     def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
-        parent, best = {root: root}, {root: 0.0}
-        queue, done, links_from = [(0.0, root)], set(), self._links_from
+        parent, best = {root: root}, [inf] * self.size
+        best[root] = 0.0
+        queue, down, links_from = [(0.0, root)], self._down, self._links_from
         while queue:
             length, node = heappop(queue)
-            if node in done:
-                continue
-            done.add(node)
-            if node in self._down and node != root:
+            if length > best[node] or (node in down and node != root):
                 continue
             near = links_from.get(node)
             if near is None:
                 near = links_from[node] = [(other, self._length(node, other)) for other in self._neighbours[node]]
             for other, far in near:
-                if cut and (node, other) in cut:
-                    continue
                 through = length + far
-                if through < best.get(other, inf):
+                if through < best[other] and not (cut and (node, other) in cut):
                     best[other], parent[other] = through, node
                     heappush(queue, (through, other))
         return parent

@@ -33,7 +33,8 @@ class NearFirst:
         self._hurried: list[NodeId] = []  # Where targets are drawn: the members that come first.
         for node in members:
             self._weigh(node)
-            self._enter(node, push=False)
+            due = self._due[node] = rng.random() * self._stride(node)  # As `_enter` does, the heap apart.
+            self._queue.append((due, rng.random(), node))
         heapify(self._queue)
 
     def _weigh(self, node: NodeId) -> None:
@@ -44,17 +45,13 @@ class NearFirst:
         if self._nearest is None or hops < self._nearest[0]:
             self._nearest = (hops, node)
 
-    def _enter(self, node: NodeId, *, push: bool = True) -> None:
+    def _enter(self, node: NodeId) -> None:
         """Enter a member at a random point of its stride, so that whole groups do not come in step."""
-        self._set_due(node, self._clock + self._rng.random() * self._stride(node), push=push)
+        self._set_due(node, self._clock + self._rng.random() * self._stride(node))
 
-    def _set_due(self, node: NodeId, due: float, *, push: bool = True) -> None:
+    def _set_due(self, node: NodeId, due: float) -> None:
         self._due[node] = due
-        entry = (due, self._rng.random(), node)
-        if push:
-            heappush(self._queue, entry)
-        else:
-            self._queue.append(entry)
+        heappush(self._queue, (due, self._rng.random(), node))
 
     def _stride(self, node: NodeId) -> float:
         share = self._weights[node] * self._bias.get(node, 1.0)

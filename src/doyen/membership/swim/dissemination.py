@@ -39,42 +39,38 @@ class Tier:
 class Rumours:
     """The updates that were not sent often enough yet, in tiers by how often they were."""
 
-    __slots__ = ("_sizes", "_tiers", "_where")
+    __slots__ = ("_sizes", "_tiers", "by_node")
 
     def __init__(self) -> None:
         self._tiers: list[Tier] = []  # By times sent; the last one is not empty.
-        self._where: dict[NodeId, Tier] = {}
+        self.by_node: dict[NodeId, Tier] = {}  # Where the update about a member is.
         self._sizes: dict[NodeId, int] = {}  # The bytes of each update.
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self.by_node)
 
     def __contains__(self, node: NodeId) -> bool:
-        return node in self._where
+        return node in self.by_node
 
     def put(self, update: Update) -> None:
         """Add an update; it replaces an earlier one about the same member."""
         node = update.node
-        before = self._where.get(node)
+        before, tiers, sizes = self.by_node.get(node), self._tiers, self._sizes
         if before is not None:
             del before.held[node]
-            before.size -= self._sizes[node]
-        if not self._tiers:
-            self._tiers.append(Tier())
-        self._enter(0, update, len(_encode(update)))
+            before.size -= sizes[node]
+        if not tiers:
+            tiers.append(Tier())
+        tier = self.by_node[node] = tiers[0]
+        tier.held[node] = update
+        size = sizes[node] = len(_encode(update))
+        tier.size += size
 
     def drop(self, node: NodeId) -> None:
-        tier = self._where.pop(node, None)
+        tier = self.by_node.pop(node, None)
         if tier is not None:
             del tier.held[node]
             tier.size -= self._sizes.pop(node)
-
-    def _enter(self, times: int, update: Update, size: int) -> None:
-        node = update.node
-        tier = self._where[node] = self._tiers[times]
-        tier.held[node] = update
-        tier.size += size
-        self._sizes[node] = size
 
     def take(self, room: int, times_max: int, leave_out: NodeId | None = None) -> list[Update]:
         """Return as many updates as fit in `room` bytes, those that were sent least first."""
@@ -106,30 +102,46 @@ class Rumours:
 
     def _count(self, whole: int, part: list[Update], times_max: int) -> None:
         """Count the first tiers, and a part of the next one, as sent once more."""
-        tiers, sizes = self._tiers, self._sizes
-        sized = [(update, sizes[update.node]) for update in part]
+        tiers, sizes, where, source = self._tiers, self._sizes, self.by_node, self._tiers[whole]
+        size = 0
         for update in part:
-            self.drop(update.node)
+            node = update.node
+            size += sizes[node]
+            del source.held[node]
+        source.size -= size
         self._count_whole(whole, times_max)
         if whole + 1 < times_max:
             while len(tiers) < whole + 2:
                 tiers.append(Tier())
-            for update, size in sized:
-                self._enter(whole + 1, update, size)
+            target = tiers[whole + 1]
+            target.size += size
+            for update in part:
+                node = update.node
+                target.held[node] = update
+                where[node] = target
+        else:
+            for update in part:
+                del where[update.node], sizes[update.node]
 
     def _count_whole(self, whole: int, times_max: int) -> None:
         """Count the first tiers as sent once more: they move as they are."""
         tiers, sizes = self._tiers, self._sizes
-        for done in tiers[times_max - 1 : whole]:
-            for node in done.held:
-                del self._where[node], sizes[node]
-            done.held.clear()
-            done.size = 0
-        if whole:
-            last = tiers.pop(whole - 1) if whole < len(tiers) else None  # It joins what stays of the next one.
-            tiers.insert(0, last if last is not None and not last.held else Tier())
-            for update in last.held.values() if last else ():
-                self._enter(whole, update, sizes[update.node])
+        if whole >= times_max:
+            for done in tiers[times_max - 1 : whole]:
+                for node in done.held:
+                    del self.by_node[node], sizes[node]
+                done.held.clear()
+                done.size = 0
+        if 0 < whole < len(tiers):  # The last of them joins what stays of the next one.
+            last, tier = tiers.pop(whole - 1), tiers[whole - 1]
+            if last.held:
+                tier.held.update(last.held)
+                tier.size += last.size
+                self.by_node.update(dict.fromkeys(last.held, tier))
+                last = Tier()
+            tiers.insert(0, last)
+        elif whole:
+            tiers.insert(0, Tier())
         while tiers and not tiers[-1].held:
             tiers.pop()
 
@@ -160,7 +172,7 @@ class Post:
     def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
         """Send a message to a member, with what it must hear of itself, and gossip."""
         first = self.about(to)
-        if first is None and not self.rumours:
+        if first is None and not self.rumours.by_node:
             self._out.send(self.where(to), kind(*head))
         else:
             self._out.send(self.where(to), kind(*head, self.load(kind, head, first)))
@@ -168,7 +180,7 @@ class Post:
     def reply(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
         """Send as `send` does, but to where the transport knows the member to be: what it says itself may be wrong."""
         first = self.about(to)
-        if first is None and not self.rumours:
+        if first is None and not self.rumours.by_node:
             self._out.send(to, kind(*head))
         else:
             self._out.send(to, kind(*head, self.load(kind, head, first)))

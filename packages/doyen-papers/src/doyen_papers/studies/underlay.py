@@ -93,8 +93,8 @@ def hops_from(node: SimNode, ground: Topology) -> Distance:
     by_name = node.sim.by_name
 
     def hops(other: NodeId) -> float:
-        path = ground.path(node.index, by_name[other].index) if other in by_name else None
-        return float(len(path)) if path else 1.0
+        count = ground.hop_count(node.index, by_name[other].index) if other in by_name else None
+        return float(count) if count else 1.0
 
     return hops
 
