@@ -161,7 +161,7 @@ class Swim(Membership):
             elif not (waited_ms := self._targets.on_pinged(now)):
                 self._post.reply(sender, Ack, message.ping_no)
             else:
-                self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
+                self._post.ack(sender, message.ping_no, waited_ms)
         elif kind is Ack:
             if message.waited_ms:
                 self._targets.on_waited(sender, message.waited_ms)

@@ -84,8 +84,8 @@ class PrivatePost(Post):
 
     __slots__ = ()
 
-    def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
-        return tuple(update for update in super().load(kind, head, first) if update is first or update.word == ALIVE)
+    def load(self, bare: Any, first: Update | None) -> Updates:
+        return tuple(update for update in super().load(bare, first) if update is first or update.word == ALIVE)
 
 
 def hops_from(node: SimNode, ground: Topology) -> Distance:
