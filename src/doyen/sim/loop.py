@@ -1,8 +1,9 @@
 """The loop of a run: which event is next, and to whom it goes.  Large simulations spend their time here.
 
-So names are local, calls are few, `Timers.pop` is written out, and there are two loops.  The quick one is for the usual
-case: a plain network, nobody who checks after every event, no lines to write.  Then the next event is the first of one
-queue or of one heap, and hardly anything else has to be looked at.  Both do the same (tests/sim/test_quick_paths.py).
+So names are local, calls are few, `Timers.pop` is written out, and there are three loops.  The quick one is for the
+usual case: a plain network, nobody who checks after every event, no lines to write.  Then the next event is the first
+of one queue or of one heap, and hardly anything else has to be looked at.  Its like is for networks of many hops, all
+alike, where the next event is the first of two heaps.  All do the same (tests/sim/test_quick_paths.py).
 """
 
 import gc
@@ -99,9 +100,9 @@ def _run_quickly(sim: "Simulation") -> bool:
 def _run_by_hops(sim: "Simulation") -> bool:
     """Run up to a few hundred events where all hops are alike; return whether there may be more."""
     arrivals, unsettled, heap, records = sim.arrivals, sim.unsettled, sim.timers.heap, sim.trace.records
-    checks, looks, by_name, events, deliveries = sim.checks, sim.looks, sim.by_name, 0, 0
+    checks, looks, by_name, events, deliveries, most = sim.checks, sim.looks, sim.by_name, 0, 0, len(_PIECE)
     try:
-        while events < len(_PIECE):
+        while events < most:
             if checks or looks or sim.stopped or not sim.by_hops:  # A watcher may change anything.
                 return _run(sim)
             first = heap[0]

@@ -73,4 +73,4 @@ class Medley(Swim):
         asked = self.targets.starved(now)
         if asked is not None:
             self._post.send(asked, PingMe)
-        super()._on_period(timer, now)
+        self._prober.on_period(timer, now)

@@ -33,11 +33,12 @@ class NearFirst:
         self._pinged_at: Instant | None = None
         self._leader: NodeId | None = None
         self._hurried: list[NodeId] = []  # Where targets are drawn: the members that come first.
+        queue = self._queue
         for node in members:
             self._weigh(node)
             due = self._due[node] = rng.random() * self._stride(node)  # As `_enter` does, the heap apart.
-            self._queue.append((due, rng.random(), node))
-        heapify(self._queue)
+            queue.append((due, rng.random(), node))
+        heapify(queue)
 
     def _weigh(self, node: NodeId) -> None:
         hops = self._distance(node)

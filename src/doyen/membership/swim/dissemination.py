@@ -220,12 +220,15 @@ class Post:
         room = self._payload_max - BARE_MAX
         if first is not None or self.rumours.size > room or bare.__class__ not in SMALL:
             room = self._payload_max - len(_encode(bare)) - LENGTH_BYTES
+        group_size = self._group_size()
+        if self._repeats[0] != group_size:
+            self._repeats = group_size, repeats(self._config, group_size)
         if first is None:
-            return self.rumours.take(room, self._times_max())
+            return self.rumours.take(room, self._repeats[1])
         size = len(_encode(first))
         if size > room:
             return ()
-        taken = self.rumours.take(room - size, self._times_max())
+        taken = self.rumours.take(room - size, self._repeats[1])
         return (first, *(update for update in taken if update.node != first.node))
 
     def pieces(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> list[Updates]:
@@ -234,9 +237,3 @@ class Post:
 
     def fits(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> bool:
         return len(_encode(kind(*head, tuple(updates)))) <= self._payload_max
-
-    def _times_max(self) -> int:
-        size = self._group_size()
-        if self._repeats[0] != size:
-            self._repeats = size, repeats(self._config, size)
-        return self._repeats[1]

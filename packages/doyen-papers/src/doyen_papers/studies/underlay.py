@@ -90,11 +90,11 @@ class PrivatePost(Post):
 
 def hops_from(node: SimNode, ground: Topology) -> Distance:
     """Return distances in hops over a ground where all are up, whoever has started yet."""
-    by_name = node.sim.by_name
+    by_name, index = node.sim.by_name, node.index
 
     def hops(other: NodeId) -> float:
-        count = ground.hop_count(node.index, by_name[other].index) if other in by_name else None
-        return float(count) if count else 1.0
+        there = by_name.get(other)
+        return 1.0 if there is None else float(ground.hop_count(index, there.index) or 1)
 
     return hops
 
