@@ -554,12 +554,12 @@ def test_swim_4_1_updates_told_less_often_go_first() -> None:
     rumours = Rumours()
     rumours.put(said(B, 1, Word.ALIVE))
     size = len(msgspec.msgpack.encode(said(B, 1, Word.ALIVE)))
-    assert rumours.take(size, 3) == [said(B, 1, Word.ALIVE)]
+    assert [*rumours.take(size, 3)] == [said(B, 1, Word.ALIVE)]
     rumours.put(said(C, 1, Word.ALIVE))
-    assert rumours.take(size, 3) == [said(C, 1, Word.ALIVE)]
-    assert rumours.take(2 * size, 3) == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
-    assert rumours.take(2 * size, 3) == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
-    assert rumours.take(9 * size, 3) == [] and not rumours
+    assert [*rumours.take(size, 3)] == [said(C, 1, Word.ALIVE)]
+    assert [*rumours.take(2 * size, 3)] == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
+    assert [*rumours.take(2 * size, 3)] == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
+    assert [*rumours.take(9 * size, 3)] == [] and not rumours
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -570,15 +570,13 @@ def test_swim_4_1_whole_tiers_move_as_their_updates_would_one_by_one(seed: int) 
         who, what, room, times_max = NodeId(f"n{rng.randrange(20)}"), rng.random(), rng.choice((30, 90, 900)), 5
         if what < 0.6:
             waiting = [entry for entry in waiting if entry[2].node != who]
-            rumours.drop(who)
-        if what < 0.5:
             waiting.append((0, step, said(who, rng.randrange(3000), Word.ALIVE)))
             rumours.put(waiting[-1][2])
         if what >= 0.6:
             due = sorted(waiting, key=lambda entry: entry[:2])
             sizes = [len(msgspec.msgpack.encode(update)) for _, _, update in due]
             count = sum(sum(sizes[: i + 1]) <= room for i in range(len(due)))
-            assert rumours.take(room, times_max) == [update for _, _, update in due[:count]]
+            assert [*rumours.take(room, times_max)] == [update for _, _, update in due[:count]]
             moved = [(times + 1, step + i, update) for i, (times, _, update) in enumerate(due[:count])]
             waiting = due[count:] + [entry for entry in moved if entry[0] < times_max]
         assert len(rumours) == len(waiting)
@@ -588,7 +586,7 @@ def test_news_of_a_member_replaces_what_was_said_before() -> None:
     rumours = Rumours()
     rumours.put(said(B, 1, Word.SUSPECTED, C))
     rumours.put(said(B, 2, Word.ALIVE))
-    assert rumours.take(1000, 9) == [said(B, 2, Word.ALIVE)]
+    assert [*rumours.take(1000, 9)] == [said(B, 2, Word.ALIVE)]
 
 
 def test_messages_never_outgrow_the_datagram_of_the_real_codec(out: RecordingOut) -> None:

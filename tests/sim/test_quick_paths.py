@@ -1,6 +1,7 @@
 """What is done quickly is done alike: ports that send by themselves, timers in lanes, messages encoded together."""
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from io import StringIO
 from itertools import pairwise
@@ -59,6 +60,43 @@ def test_a_run_is_the_same_whoever_looks_on(hinder: Callable[[], Simulation]) ->
     quick, slow = simulation(), hinder()
     assert run_pingers(quick) == run_pingers(slow)
     assert quick.network.faults["loss"] > 50 and quick.network.faults["receiver down"] > 0
+
+
+def by_hops(**options: Any) -> Simulation:
+    streams = Streams(5)
+    delay, loss = Delay(model="uniform", mean=ms(25), spread=ms(25)), Loss(model="uncorrelated", prob=0.1)
+    links = [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]
+    radio = Network(NetworkConfig(delay=delay, loss=loss), Topology(len(MEMBERS), links), streams)
+    return Simulation(radio, streams, **options)
+
+
+@pytest.mark.parametrize(
+    "hinder",
+    [
+        lambda: watched(by_hops()),
+        lambda: by_hops(wire=True),
+        lambda: by_hops(trace=Trace(StringIO())),
+        lambda: looked_at(by_hops()),
+    ],
+    ids=["send watcher", "wire", "trace lines", "checks"],
+)
+def test_a_run_hop_by_hop_is_the_same_whoever_looks_on(hinder: Callable[[], Simulation]) -> None:
+    quick, slow = by_hops(), hinder()
+    for sim in (quick, slow):  # What is under way while the network changes arrives, or not, in either.
+        sim.at(seconds(20), partial(cut_off, sim), "a link is cut")
+        sim.at(seconds(23), partial(sim.heal, "storm"), "it is mended")
+    assert run_pingers(quick) == run_pingers(slow)
+    assert quick.by_hops and quick.network.faults["loss"] > 50
+    assert quick.network.faults["receiver down"] > 0
+
+
+def cut_off(sim: Simulation) -> None:
+    sim.cut("storm", [(sim.nodes[3], sim.nodes[4])])
+
+
+def looked_at(sim: Simulation) -> Simulation:
+    sim.checks.append(lambda now: None)
+    return sim
 
 
 def watched(sim: Simulation) -> Simulation:

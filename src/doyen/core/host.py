@@ -20,6 +20,7 @@ Everything real is behind `World`, supplied by the driver or the simulator.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from doyen.core.clock import Instant
@@ -252,16 +253,16 @@ class Host:
         self._settling = True
         try:
             alone = len(self.ports) == 1  # The usual case in large simulations: nobody else to tell.
-            carried = 0
+            carried, observe, subscribers = 0, self.world.observe, self._subscribers
             while True:
-                while carried < len(facts):
-                    port, fact = facts[carried]
+                for port, fact in islice(facts, carried, None):  # And those that are added meanwhile.
                     carried += 1
                     assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other forever: {fact}"
                     if not alone:
-                        for handle in self._subscribers_of(fact.__class__, port):
+                        found = subscribers.get((fact.__class__, port.channel))
+                        for handle in self._subscribers_of(fact.__class__, port) if found is None else found:
                             handle(fact, now)
-                    self.world.observe(port, fact, now)
+                    observe(port, fact, now)
                 if not self._later:
                     break
                 self._later.pop(0)(now)
@@ -272,15 +273,13 @@ class Host:
             self.unsettled.remove(self)
 
     def _subscribers_of(self, kind: type, teller: Port) -> list[Handler]:
-        found = self._subscribers.get((kind, teller.channel))
-        if found is None:
-            found = self._subscribers[kind, teller.channel] = [
-                partial(port.machine.HEARS[kind], port.machine)
-                for port in self.ports.values()
-                if port is not teller
-                and kind in port.machine.HEARS
-                and (port.follows is None or teller.channel in port.follows)
-            ]
+        found = self._subscribers[kind, teller.channel] = [
+            partial(port.machine.HEARS[kind], port.machine)
+            for port in self.ports.values()
+            if port is not teller
+            and kind in port.machine.HEARS
+            and (port.follows is None or teller.channel in port.follows)
+        ]
         return found
 
 

@@ -24,7 +24,7 @@ _ALIVE: Final = Status.ALIVE
 _SUSPECTED: Final = Status.SUSPECTED
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class Member(Struct, frozen=True, kw_only=True, gc=False):
     node: NodeId
     incarnation: Incarnation = Incarnation(0)
     status: Status = Status.ALIVE

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from doyen.core.clock import Duration, Instant
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
@@ -26,7 +26,8 @@ class Fading:
 
     def begin(self, now: Instant, out: Out) -> None:
         """Set the timer, unless it is set already; `FOREVER` is never scheduled."""
-        self._due.move(now + self._half_life, CountsAreHalved(), out)
+        if self._half_life < FOREVER:
+            self._due.move(now + self._half_life, CountsAreHalved(), out)
 
     def halve(self, now: Instant, out: Out) -> list[NodeId]:
         """Halve all counts; return the members whose counts changed."""

@@ -118,7 +118,11 @@ class Simulation:
         self._loaded = config.loss.model == "load"
         # Ports may send by themselves (see channel.py).  What they add to `ordered` is in order: their delay is the
         # same for all, and what came from other times is out of it.
-        self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
+        seen_through = self._loaded or self.wire or self.trace.lines is not None
+        self.quick = self._plain and not seen_through
+        # Likewise hop by hop, where all hops are alike; there all deliveries are in `arrivals`.
+        even = not self.network.plain and self.network.unbroken and self.network.is_even()
+        self.by_hops = even and not (self.filters or seen_through)
         self.trace.records.append(self.delay)  # Arrivals over a plain network note no instant of their own.
         for channel in self._channels.values():
             channel.network_changed()
@@ -249,7 +253,7 @@ class Simulation:
         self.network_changed()
         held, self._clogged = self._clogged, []
         for node, channel, receiver, message in held:
-            self._travel(node, channel, receiver, message, 0)
+            self.travel(node, channel, receiver, message, 0)
 
     def _obstruct(self, kind: Obstacle, name: str, pairs: Iterable[Pair]) -> None:
         self.network.obstruct(kind, name, ((a.index, b.index) for a, b in pairs))
@@ -270,7 +274,7 @@ class Simulation:
         if receiver is node:
             self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
         elif not plain:
-            self._travel(node, channel, receiver, message, size)
+            self.travel(node, channel, receiver, message, size)
         elif not self._loaded:
             inlet = channel.inlet(receiver)
             if channel.inlet(node).next_is_heard(inlet):
@@ -317,7 +321,7 @@ class Simulation:
             message = self._decoder(node, channel.name).decode(data)
         return size, message
 
-    def _travel(self, node: SimNode, channel: Channel, receiver: SimNode, message: Any, size: int) -> None:
+    def travel(self, node: SimNode, channel: Channel, receiver: SimNode, message: Any, size: int) -> None:
         network, extra = self.network, 0
         if not network.unbroken and network.is_clogged(node.index, receiver.index):
             network.faults["clog"] += 1
@@ -347,7 +351,7 @@ class Simulation:
             for delay in delays:
                 self._arrive(self.now + delay, node, channel, self.nodes[index], message, path)
         for other in others if self.filters else (o for o in others if network.is_clogged(node.index, o.index)):
-            self._travel(node, channel, other, message, size)
+            self.travel(node, channel, other, message, size)
 
     def _arrive(
         self,
@@ -366,7 +370,9 @@ class Simulation:
         ordered = self.ordered
         if self.quick:
             entry = entry[:5]
-        if not ordered or entry[0] >= ordered[-1][0]:
+        if self.by_hops:
+            heappush(self.arrivals, entry)
+        elif not ordered or entry[0] >= ordered[-1][0]:
             ordered.append(entry)
         elif self.quick and entry[0] == self.now:  # To oneself; the loop counts on it that no machine adds arrivals.
             ordered.insert(sum(1 for _ in takewhile(lambda earlier: earlier[0] == self.now, ordered)), entry)

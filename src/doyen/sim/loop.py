@@ -1,8 +1,9 @@
 """The loop of a run: which event is next, and to whom it goes.  Large simulations spend their time here.
 
-So names are local, calls are few, `Timers.pop` is written out, and there are two loops.  The quick one is for the usual
-case: a plain network, nobody who checks after every event, no lines to write.  Then the next event is the first of one
-queue or of one heap, and hardly anything else has to be looked at.  Both do the same (tests/sim/test_quick_paths.py).
+So names are local, calls are few, `Timers.pop` is written out, and there are three loops.  The quick one is for the
+usual case: a plain network, nobody who checks after every event, no lines to write.  Then the next event is the first
+of one queue or of one heap, and hardly anything else has to be looked at.  Its like is for networks of many hops, all
+alike, where the next event is the first of two heaps.  All do the same (tests/sim/test_quick_paths.py).
 """
 
 import gc
@@ -27,7 +28,7 @@ def run(sim: "Simulation", until: Instant) -> None:
     end: Any = (until, inf, None, None, -1, None)
     heappush(sim.timers.heap, end)
     try:
-        while _run_quickly(sim):
+        while _run_by_hops(sim) if sim.by_hops else _run_quickly(sim):
             sim.trace.flush()  # Often enough that what is hashed and counted is still in the cache.
             pieces += 1
             if collects and pieces % _COLLECT_EVERY == 0:
@@ -90,6 +91,51 @@ def _run_quickly(sim: "Simulation") -> bool:
                     return True
         events = len(_PIECE)
         sim.sent_at = heard_at - delay
+        return True
+    finally:
+        sim.event_count += events
+        sim.delivery_count += deliveries
+
+
+def _run_by_hops(sim: "Simulation") -> bool:
+    """Run up to a few hundred events where all hops are alike; return whether there may be more."""
+    arrivals, unsettled, heap, records = sim.arrivals, sim.unsettled, sim.timers.heap, sim.trace.records
+    checks, looks, by_name, events, deliveries, most = sim.checks, sim.looks, sim.by_name, 0, 0, len(_PIECE)
+    try:
+        while events < most:
+            if checks or looks or sim.stopped or not sim.by_hops:  # A watcher may change anything.
+                return _run(sim)
+            first = heap[0]
+            if arrivals and arrivals[0][0] <= first[0]:
+                at, _, inlet, sender, message, sim.sent_at, path = heappop(arrivals)
+                sim.now = at
+                events += 1
+                hear = inlet.hear
+                if hear is not None:
+                    records.append(inlet.index)
+                    deliveries += 1
+                    hear(sender, message, at)
+                else:
+                    sim.deliver(at, inlet, by_name[sender], message, path)
+            else:
+                port: Any
+                at, _, port, timer, index, lane = first
+                if port is None:  # What the world does; or it is the end.
+                    return _run(sim, 1)
+                if lane:
+                    heapreplace(heap, lane.popleft())
+                else:
+                    heappop(heap)
+                    if lane is not None:
+                        sim.timers.retire(lane)
+                sim.now = at
+                events += 1
+                records.append(at)
+                records.append(index)
+                fire = port.fire
+                fire(timer, at)
+            if unsettled:
+                sim.settle(at)
         return True
     finally:
         sim.event_count += events

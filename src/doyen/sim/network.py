@@ -280,7 +280,8 @@ class Network:
     def route(self, sender: int, receiver: int, now: Instant) -> tuple[int, list[Duration], Path]:
         """Return how many hops were travelled, after how long it arrives (never, once, or twice), and which way."""
         if self.unbroken and self.is_even():
-            return self._route_evenly(sender, receiver)
+            hops, delay, way = self.route_evenly(sender, receiver)
+            return hops, [] if delay < 0 else [delay], way
         path = self._path(sender, receiver)
         if path is None:
             return 0, [], []
@@ -307,12 +308,13 @@ class Network:
             )
         return self._even and not self.delay_of
 
-    def _route_evenly(self, sender: int, receiver: int) -> tuple[int, list[Duration], Path]:
-        """Do what `route` does, with the same draws, where all hops are alike."""
-        path = self.topology.path(sender, receiver)
+    def route_evenly(self, sender: int, receiver: int) -> tuple[int, Duration, Path]:
+        """Do what `route` does, with the same draws, where all hops are alike; a delay of -1: it never arrives."""
+        topology = self.topology
+        path = topology.paths.get((sender, receiver)) or topology.path(sender, receiver)
         if path is None:
             self.faults["no route"] += 1
-            return 0, [], []
+            return 0, -1, []
         mean, spread, prob = self._hop
         streams = self._evenly.get(sender)
         if streams is None:
@@ -322,9 +324,9 @@ class Network:
             hop += 1
             if prob >= 0.0 and loses() < prob:
                 self.faults["loss"] += 1
-                return hop, [], path
+                return hop, -1, path
             total += mean + int((2.0 * draws() - 1.0) * spread)
-        return hop, [total], path
+        return hop, total, path
 
     def tree(
         self, sender: int, receivers: Sequence[int], now: Instant

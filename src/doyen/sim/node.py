@@ -83,13 +83,13 @@ class SimNode:
         self.sim.write(self, port, msgspec.msgpack.encode(record))
 
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
-        sim = self.sim
-        trace = sim.trace
-        trace.records += (sim.now, -1 - self.index)
+        sim, channel = self.sim, port.channel
+        trace, true = sim.trace, sim.now
+        trace.records += (true, -1 - self.index)
         if trace.lines is not None:
-            trace.line(sim.now, "fact", f"{self.name}/{port.channel}", fact)
+            trace.line(true, "fact", f"{self.name}/{channel}", fact)
         for watch in sim.watchers:
-            watch(self, port.channel, fact, sim.now)
+            watch(self, channel, fact, true)
 
     def set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
         """Set a timer by this node's clock, which may be set back meanwhile: then the timer waits again."""

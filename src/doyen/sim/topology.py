@@ -18,6 +18,7 @@ from doyen.sim.streams import Stream
 
 Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geometric", "clusters", "edges"]
 Link = tuple[int, int]
+Tree = dict[int, Link]  # The last hop to each node, on the way from the root.
 Spot = tuple[float, float]  # Metres east and north.
 
 DRAWS_MAX = 1000  # The most attempts to draw a random placement that is connected.
@@ -58,10 +59,12 @@ class Topology:
                 raise ConfigError(f"has {a}-{b}, which is not between two of the nodes 0 to {size - 1}", field="edges")
             self._neighbours[a].append(b)
             self._neighbours[b].append(a)
-        self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
-        self._paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
+        self._trees: dict[tuple[int, frozenset[Link]], Tree] = {}  # By root and cuts.
+        self.paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
+        self._hop_counts: dict[int, dict[int, int]] = {}  # By root, likewise.
         self._down: set[int] = set()
-        self._links_from: dict[int, list[tuple[int, float]]] = {}  # By node: its neighbours, and how far they are.
+        # By node: its neighbours, how far they are, and the hops to them.
+        self._links_from: dict[int, list[tuple[int, float, Link]]] = {}
 
     def neighbours(self, node: int) -> list[int]:
         return [n for n in range(self.size) if n != node] if self.complete else self._neighbours[node]
@@ -104,14 +107,18 @@ class Topology:
         if not self.complete:
             (self._down.add if down else self._down.discard)(node)
             # Only routes through it change, or, when it returns, any that might now lead through it.
-            stale = [key for key, tree in self._trees.items() if not down or node in tree.values()]
+            stale = [
+                key for key, tree in self._trees.items() if not down or any(node == hop[0] for hop in tree.values())
+            ]
             for key in stale:
                 del self._trees[key]
-            self._paths.clear()
+            self.paths.clear()
+            self._hop_counts.clear()
 
     def forget_routes(self) -> None:
         self._trees.clear()
-        self._paths.clear()
+        self.paths.clear()
+        self._hop_counts.clear()
         self._links_from.clear()
 
     def copy(self) -> "Topology":
@@ -123,53 +130,71 @@ class Topology:
 
     def share_routes(self, other: "Topology") -> None:
         """Keep routes where another run on the same graph keeps its own; only while nobody goes down in either."""
-        self._trees, self._paths = other._trees, other._paths
+        self._trees, self.paths = other._trees, other.paths
 
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
         """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
-        known = None if cut else self._paths.get((a, b))
+        known = None if cut else self.paths.get((a, b))
         if known is not None:
             return known
-        tree = self._trees.get((a, cut))
-        if tree is None:
-            tree = self._trees[a, cut] = self._shortest_tree(a, cut)
+        tree = self._tree(a, cut)
         if b not in tree:
             return None
         hops, at = [], b
         while at != a:
-            hops.append((tree[at], at))
-            at = tree[at]
+            hop = tree[at]
+            hops.append(hop)
+            at = hop[0]
         hops.reverse()
         if not cut:
-            self._paths[a, b] = hops
+            self.paths[a, b] = hops
         return hops
+
+    def hop_count(self, a: int, b: int) -> int | None:
+        """Return how many hops the path from a to b has, or None."""
+        counts = self._hop_counts.get(a)
+        if counts is None:
+            if self.complete:
+                return 1
+            tree, counts = self._tree(a, frozenset()), {a: 0}
+            for node in tree:
+                way, at = [], node
+                while at not in counts:
+                    way.append(at)
+                    at = tree[at][0]
+                for hops, passed in enumerate(reversed(way), start=counts[at] + 1):
+                    counts[passed] = hops
+            self._hop_counts[a] = counts
+        return counts.get(b)
 
     def connected(self) -> bool:
         return self.complete or all(self.path(0, other) is not None for other in range(self.size))
 
-    def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
-        parent, best = {root: root}, {root: 0.0}
-        queue, done, links_from = [(0.0, root)], set(), self._links_from
+    def _tree(self, root: int, cut: frozenset[Link]) -> Tree:
+        tree = self._trees.get((root, cut))
+        if tree is None:
+            tree = self._trees[root, cut] = self._shortest_tree(root, cut)
+        return tree
+
+    def _shortest_tree(self, root: int, cut: frozenset[Link]) -> Tree:
+        last, best = {root: (root, root)}, [inf] * self.size
+        best[root] = 0.0
+        queue, down, links_from = [(0.0, root)], self._down, self._links_from
         while queue:
             length, node = heappop(queue)
-            if node in done:
-                continue
-            done.add(node)
-            if node in self._down and node != root:
+            if length > best[node] or (node in down and node != root):
                 continue
             near = links_from.get(node)
             if near is None:
-                near = links_from[node] = [(other, self._length(node, other)) for other in self._neighbours[node]]
-            for other, far in near:
-                if cut and (node, other) in cut:
-                    continue
+                near = links_from[node] = [(o, self._length(node, o), (node, o)) for o in self._neighbours[node]]
+            for other, far, hop in near:
                 through = length + far
-                if through < best.get(other, inf):
-                    best[other], parent[other] = through, node
+                if through < best[other] and not (cut and hop in cut):
+                    best[other], last[other] = through, hop
                     heappush(queue, (through, other))
-        return parent
+        return last
 
     def _length(self, a: int, b: int) -> float:
         return dist(self.places[a], self.places[b]) if self.places else 1.0

@@ -170,11 +170,12 @@ class CTolerant(Election):
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self.point.view = fact.view
-        members, me, leads = fact.view.members, self.me, self.is_leader
+        find, me, leads = fact.view.members.get, self.me, self.is_leader
         for node in fact.changed:
             if node != me:
-                member = members.get(node)
-                if member is None or not member.present:
+                member = find(node)
+                status = None if member is None else member.status
+                if member is None or (status is not Status.ALIVE and status is not Status.SUSPECTED):
                     self._on_gone(node, Status.FAILED if member is None else member.status, now)
                     leads = self.is_leader
                 elif leads:

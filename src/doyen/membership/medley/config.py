@@ -1,5 +1,6 @@
 """The settings of a group of many hops that watches near members more often than far ones.  [MEDLEY]"""
 
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -80,17 +81,23 @@ class MedleyConfig(Config, frozen=True, kw_only=True):
 
     def swim(self) -> SwimConfig:
         """The rest of it, as SWIM's."""
-        return SwimConfig(
-            period=self.period,
-            ack_timeout=self.ack_timeout,
-            helper_count=self.helper_count,
-            suspicion_timeout=self.suspicion_timeout,
-            suspicion_max_mult=2.0 if self.lifeguard else 1.0,
-            repeat_mult=self.repeat_mult,
-            health_max=8 if self.lifeguard else 0,
-            confirmation_count=3 if self.lifeguard else 0,
-            tell_suspect=self.lifeguard,
-            sync_interval=self.sync_interval,
-            join_interval=self.join_interval,
-            unhealthy_half_life=self.unhealthy_half_life,
-        )
+        return _swim(self)
+
+
+@lru_cache(maxsize=16)
+def _swim(config: MedleyConfig) -> SwimConfig:
+    """Made once for all nodes of a simulation."""
+    return SwimConfig(
+        period=config.period,
+        ack_timeout=config.ack_timeout,
+        helper_count=config.helper_count,
+        suspicion_timeout=config.suspicion_timeout,
+        suspicion_max_mult=2.0 if config.lifeguard else 1.0,
+        repeat_mult=config.repeat_mult,
+        health_max=8 if config.lifeguard else 0,
+        confirmation_count=3 if config.lifeguard else 0,
+        tell_suspect=config.lifeguard,
+        sync_interval=config.sync_interval,
+        join_interval=config.join_interval,
+        unhealthy_half_life=config.unhealthy_half_life,
+    )

@@ -69,9 +69,8 @@ class Medley(Swim):
 
     HEARS: ClassVar[Hears] = Swim.HEARS | hears(LeaderElected, on_leader_elected) | hears(LeaderLost, on_leader_lost)
 
-    def on_timer(self, timer: Any, now: Instant) -> None:
-        if timer.__class__ is PeriodBegins and not self._left:
-            asked = self.targets.starved(now)
-            if asked is not None:
-                self._post.send(asked, PingMe)
-        super().on_timer(timer, now)
+    def _on_period(self, timer: PeriodBegins, now: Instant) -> None:
+        asked = self.targets.starved(now)
+        if asked is not None:
+            self._post.send(asked, PingMe)
+        self._prober.on_period(timer, now)

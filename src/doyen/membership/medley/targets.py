@@ -12,6 +12,7 @@ from doyen.membership.medley.config import MedleyConfig
 Distance = Callable[[NodeId], float]  # In hops, at least 1; asked once per member.
 
 BIAS_MAX: Final = 4.0  # The most by which feedback multiplies or divides a weight.
+BIAS_MIN: Final = 1 / BIAS_MAX
 
 
 class NearFirst:
@@ -19,6 +20,7 @@ class NearFirst:
 
     def __init__(self, members: list[NodeId], rng: Random, config: MedleyConfig, distance: Distance) -> None:
         self._config, self._distance, self._rng = config, distance, rng
+        self._period_s, self._turn_max_mult = to_seconds(config.period), config.turn_max_mult
         self._weights: dict[NodeId, float] = {}
         self._bias: dict[NodeId, float] = {}  # By feedback, where it is not 1.
         self._nearest: tuple[float, NodeId] | None = None
@@ -31,37 +33,38 @@ class NearFirst:
         self._pinged_at: Instant | None = None
         self._leader: NodeId | None = None
         self._hurried: list[NodeId] = []  # Where targets are drawn: the members that come first.
+        queue = self._queue
         for node in members:
             self._weigh(node)
-            self._enter(node, push=False)
-        heapify(self._queue)
+            due = self._due[node] = rng.random() * self._stride(node)  # As `_enter` does, the heap apart.
+            queue.append((due, rng.random(), node))
+        heapify(queue)
 
     def _weigh(self, node: NodeId) -> None:
-        hops = max(1.0, self._distance(node))
+        hops = self._distance(node)
+        if hops < 1.0:
+            hops = 1.0
         weight = float(hops**-self._config.distance_exponent)  # [MEDLEY] Probability ∝ 1/distance^m.
         self._weights[node] = weight
         self._total += weight
         if self._nearest is None or hops < self._nearest[0]:
             self._nearest = (hops, node)
 
-    def _enter(self, node: NodeId, *, push: bool = True) -> None:
+    def _enter(self, node: NodeId) -> None:
         """Enter a member at a random point of its stride, so that whole groups do not come in step."""
-        self._set_due(node, self._clock + self._rng.random() * self._stride(node), push=push)
+        self._set_due(node, self._clock + self._rng.random() * self._stride(node))
 
-    def _set_due(self, node: NodeId, due: float, *, push: bool = True) -> None:
+    def _set_due(self, node: NodeId, due: float) -> None:
         self._due[node] = due
-        entry = (due, self._rng.random(), node)
-        if push:
-            heappush(self._queue, entry)
-        else:
-            self._queue.append(entry)
+        heappush(self._queue, (due, self._rng.random(), node))
 
     def _stride(self, node: NodeId) -> float:
-        share = self._weights[node] * self._bias.get(node, 1.0)
+        weights = self._weights
+        share = weights[node] * self._bias.get(node, 1.0)
         if node == self._leader:
             share = max(share, self._config.leader_weight)
-        least = self._total / (self._config.turn_max_mult * max(1, len(self._weights)))
-        return 1.0 / max(share, least)
+        least = self._total / (self._turn_max_mult * len(weights))
+        return 1.0 / (share if share > least else least)
 
     # What SWIM's prober asks for.
 
@@ -84,7 +87,8 @@ class NearFirst:
             due, _, node = heappop(queue)
             if self._due.get(node) != due:
                 continue  # It left, or was hurried.
-            self._clock = max(self._clock, due)
+            if due > self._clock:
+                self._clock = due
             self._set_due(node, due + self._stride(node))
             return node
         return None
@@ -109,9 +113,9 @@ class NearFirst:
     def on_waited(self, node: NodeId, waited_ms: int) -> None:
         """[MEDLEY] Take passive feedback: each member should be pinged once per period, else it weighs more."""
         if self._config.passive_feedback and node in self._weights:
-            lack = waited_ms / 1000.0 / to_seconds(self._config.period)
-            bias = self._bias.get(node, 1.0) * min(2.0, max(0.5, lack)) ** 0.5
-            self._bias[node] = min(BIAS_MAX, max(1 / BIAS_MAX, bias))
+            lack = waited_ms / 1000.0 / self._period_s
+            bias = self._bias.get(node, 1.0) * (0.5 if lack < 0.5 else 2.0 if lack > 2.0 else lack) ** 0.5
+            self._bias[node] = BIAS_MIN if bias < BIAS_MIN else BIAS_MAX if bias > BIAS_MAX else bias
 
     def hurry(self, node: NodeId) -> None:
         """[MEDLEY] Take active feedback: the member is next."""

@@ -126,7 +126,7 @@ class Swim(Membership):
             payload_max,
             about=self._about,
             where=self._where,
-            group_size=self._group_size,
+            group_size=roster.digests.ordered.__len__,  # Asked for each message.
         )
         self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
         self._prober.trips.members_max = round_trips_max
@@ -161,7 +161,7 @@ class Swim(Membership):
             elif not (waited_ms := self._targets.on_pinged(now)):
                 self._post.reply(sender, Ack, message.ping_no)
             else:
-                self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
+                self._post.ack(sender, message.ping_no, waited_ms)
         elif kind is Ack:
             if message.waited_ms:
                 self._targets.on_waited(sender, message.waited_ms)
@@ -192,16 +192,17 @@ class Swim(Membership):
         kind = timer.__class__
         if self._left:
             return
-        if kind is PeriodBegins:
-            self._prober.on_period(timer, now)
+        if kind is SuspicionExpires:
+            if self._suspicions.is_overdue(timer.node, timer.incarnation, now):
+                self._on_suspicion_expires(timer, now)
+        elif kind is PeriodBegins:
+            self._on_period(timer, now)
         elif kind is HelpersAreAsked:
             self._prober.ask_helpers(timer, now)
         elif kind is RelayFails:
             self._prober.on_relay_fails(timer)
         elif kind is VerdictIsDue:
             self._prober.on_verdict(timer, now)
-        elif kind is SuspicionExpires:
-            self._on_suspicion_expires(timer, now)
         elif kind is SuspectIsPinged:
             self._recheck(timer, now)
         elif kind is NewsAreSent:
@@ -219,6 +220,9 @@ class Swim(Membership):
             self._changed += self._roster.fading.halve(now, self._out)
         if self._changed:
             self._report(now)
+
+    def _on_period(self, timer: PeriodBegins, now: Instant) -> None:
+        self._prober.on_period(timer, now)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
         """Treat it as a probe without an answer; the suspect is pinged at once, so that it can refute at once.
@@ -306,31 +310,37 @@ class Swim(Membership):
     # What is heard.
 
     def _hear(self, sender: NodeId, updates: Updates, now: Instant, by_sync: bool) -> None:
-        believed = self._is_present(sender)
+        me, rumour, find = self.node, not (by_sync and self._sync.newcomer), self._roster.members.get
+        known = find(sender)
+        believed = known is not None and known.present
         if not believed:
             for update in updates:
                 if update.node == sender:
                     self._learn(update, now)
             believed = self._is_present(sender)
-        me, newcomer, members = self.node, by_sync and self._sync.newcomer, self._roster.members
         accusers_count = believed and self.config.confirmation_count > 0
         for update in updates:
             node, word = update.node, update.word
             if node == me:
                 self._hear_of_myself(update, now)
                 continue
-            known = members.get(node)
-            old = known is not None and not update.outranks(known.incarnation, WORD[known.status])
-            if old and (word != _SUSPECTED or not accusers_count):
-                continue  # As most of them are.
+            known = find(node)
+            old = False
+            if known is not None:  # `outranks`, written out: most updates are old.
+                ahead = update.incarnation - known.incarnation
+                old = ahead < 0 or (ahead == 0 and word <= WORD[known.status])
+                if old and (word != _SUSPECTED or not accusers_count):
+                    continue
             if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):
                 pass  # The sender is dead here: it may be the one that hears nobody.
             elif word == _FAILED and by_sync:
                 self._learn(Update(node, update.incarnation, _SUSPECTED, sender), now, vouched=False)
+            elif known is None or old:
+                self._learn(update, now, rumour=rumour)
             else:
-                self._learn(update, now, rumour=not newcomer)
+                self._put(update, now, rumour=rumour)  # As `_learn` would.
 
     def _learn(self, update: Update, now: Instant, *, vouched: bool = True, rumour: bool = True) -> None:
         """[SWIM §4.2] Believe an update that outranks what is known, and pass it on; the rest is old."""
@@ -415,8 +425,6 @@ class Swim(Membership):
             self._out.emit(MemberSuspected(update.node, update.by))
 
     def _on_suspicion_expires(self, timer: SuspicionExpires, now: Instant) -> None:
-        if not self._suspicions.is_overdue(timer.node, timer.incarnation, now):
-            return
         late: Duration = now - self._suspicions.by_node[timer.node].deadline
         if (
             self.config.lifeguard and late > self.config.ack_timeout
@@ -442,7 +450,8 @@ class Swim(Membership):
             self._out.emit(MemberSuspected(node, update.by))
         elif not present:
             self._reap_soon(now)
-        self._seeds.note(member)
+        if self._seeds.member_at:
+            self._seeds.note(member)
         if rumour:  # With the address that is known, if it says none.
             self._post.rumours.put(update if update.host else update_of(member, update.by))
             if word == _FAILED and self.config.tell_death_count:
@@ -472,9 +481,6 @@ class Swim(Membership):
         self._reaps.move(self._roster.reap_at(), AbsentAreForgotten(), self._out)
 
     # For the post.
-
-    def _group_size(self) -> int:
-        return self._roster.present_count
 
     def _about(self, to: NodeId) -> Update | None:
         """Return what the addressee must hear first."""

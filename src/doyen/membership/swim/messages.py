@@ -217,7 +217,7 @@ class AbsentAreForgotten(Struct, frozen=True, gc=False):
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class MemberSuspected(Struct, frozen=True):
+class MemberSuspected(Struct, frozen=True, gc=False):
     """A member suspects another: this node itself, or one whose accusation reached it.  For logs."""
 
     member: NodeId

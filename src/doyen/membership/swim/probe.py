@@ -104,7 +104,7 @@ class RoundRobin:
         """Do nothing: everybody has its turn."""
 
 
-class Probe(Struct):
+class Probe(Struct, gc=False):
     """One probe that is under way."""
 
     target: NodeId

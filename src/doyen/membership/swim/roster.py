@@ -17,6 +17,8 @@ from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.digests import Digests
 from doyen.membership.swim.messages import NOBODY, STATUS, WORD, Update, Word, update_of
 
+_ALIVE, _SUSPECTED = Status.ALIVE, Status.SUSPECTED
+
 
 class Acquaintances:
     """The members that are known from the start: built once, and shared by all nodes of a simulation."""
@@ -67,8 +69,7 @@ class Roster:
             self.digests = Digests()
         else:
             self.digests = known.digests.copy()
-            for member in known.members.values():
-                self._editor.put(member)
+            self._editor.put_new(known.members)
         own = known.members.get(me.node) if known is not None else None
         if own is None:
             self.digests.add(me.node, me.incarnation)
@@ -127,19 +128,22 @@ class Roster:
         """Write the state of a member to the view; no other method does."""
         node, incarnation, status = update.node, update.incarnation, STATUS[update.word]
         before = self.members.get(node)
+        present = status is _ALIVE or status is _SUSPECTED
         if before is None:
-            address, count = update.address, 0
+            address, count, was = update.address, 0, None
             self.tombstones.pop(node, None)
         else:
-            address, count = before.address, before.suspicion_count
+            address, count, was = before.address, before.suspicion_count, before.status
             if update.host and (address is None or update.host != address.host or update.port != address.port):
                 address = update.address
-        if status is Status.SUSPECTED and (before is None or before.status is not Status.SUSPECTED):
+        if status is _SUSPECTED and was is not _SUSPECTED:
             count += 1
             self.fading.nodes.add(node)
         member = Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
-        present = status is Status.ALIVE or status is Status.SUSPECTED
-        self._count(before, member, present)
+        if before is None or not present or not (was is _ALIVE or was is _SUSPECTED):
+            self._count(before, member, present)
+        elif incarnation != before.incarnation:
+            self.digests.change(node, before.incarnation, incarnation)
         self._editor.put(member)
         if not present:
             kept = self._config.failed_kept if status is Status.FAILED else self._config.left_kept
@@ -147,14 +151,12 @@ class Roster:
         return member
 
     def _count(self, before: Member | None, after: Member, present: bool) -> None:
+        """Note who is gone, and who has come."""
         node, status = after.node, None if before is None else before.status
         if (status is Status.FAILED) != (after.status is Status.FAILED):
             (self.failed.remove if status is Status.FAILED else self.failed.append)(node)
         if before is not None and (status is Status.ALIVE or status is Status.SUSPECTED):
-            if not present:
-                self.digests.remove(node, before.incarnation)
-            elif before.incarnation != after.incarnation:
-                self.digests.change(node, before.incarnation, after.incarnation)
+            self.digests.remove(node, before.incarnation)
         elif present:
             self.digests.add(node, after.incarnation)
 

@@ -12,26 +12,26 @@ class Seeds:
 
     def __init__(self, roster: Roster, me: NodeId, given: Iterable[Address]) -> None:
         self._roster, self._me = roster, me
-        self._member_at: dict[Address, NodeId | None] = dict.fromkeys(self._others(given))
+        self.member_at: dict[Address, NodeId | None] = dict.fromkeys(self._others(given))
 
     @property
     def addresses(self) -> list[Address]:
-        return [*self._member_at]
+        return [*self.member_at]
 
     def use(self, given: Iterable[Address]) -> None:
         """Replace all seeds by these."""
-        self._member_at = dict.fromkeys(self._others(given))
+        self.member_at = dict.fromkeys(self._others(given))
         for member in self._roster.view.members.values():
             self.note(member)
 
     def note(self, member: Member) -> None:
         """Note where a member is."""
-        if self._member_at and member.address in self._member_at and member.address is not None:
-            self._member_at[member.address] = member.node
+        if member.address in self.member_at and member.address is not None:
+            self.member_at[member.address] = member.node
 
     def in_reach(self, seed: Address) -> bool:
         """Return whether the member that was found at that seed is present, and still there."""
-        node = self._member_at.get(seed)
+        node = self.member_at.get(seed)
         if node is None or node not in self._roster.view:
             return False
         member = self._roster.view[node]

@@ -287,9 +287,6 @@ class Experiment:
         self.worse = handicaps(names, self.drop) if setting.handicap else None
         self.nodes = [self.sim.add(name, self._setup) for name in names]
         self.ranked = sorted(self.nodes, key=lambda node: (hash_rank(node.name), node.name))
-        if holds_elections:
-            self.sim.watchers.append(self._on_fact)
-            self.sim.send_watchers.append(self._on_send)
         self.began: Instant = FOREVER
         self.unicasts = 0
         self.leaders: list[NodeId] = []  # Who told that it leads, in order.
@@ -326,12 +323,14 @@ class Experiment:
         setting = self.setting
         if setting.variant == "local":
             return self._local()
+        self.sim.watchers.append(self._on_fact)
+        self.sim.send_watchers.append(self._on_send)
         self.began = self.sim.now
         traffic = self.sim.traffic.get(CHANNEL)
         assert traffic is None or traffic.messages == 0, "somebody spoke before the election began"
         initiators = self.streams.of("initiators").sample(self.nodes, setting.initiators)
         self.doomed = initiators[0] if setting.crash_initiator else None
-        top = self._sickest()
+        top = self._sickest(self._suspicions())
         bound = self._machine(initiators[0]).point.missing_max()
         self.initiators = initiators
         for node in initiators:
@@ -384,8 +383,9 @@ class Experiment:
     def _rank(self, result: Run, leader: NodeId) -> None:
         up = [node for node in self.ranked if node.host is not None]
         result.hash_rank = [node.name for node in up].index(leader)
-        result.unhealthy_rank = list(self._suspicions()).index(leader)
-        result.preference = float(leader not in self._sickest())
+        sums = self._suspicions()
+        result.unhealthy_rank = list(sums).index(leader)
+        result.preference = float(leader not in self._sickest(sums))
 
     def _local(self) -> Run:
         named = [self.held_local(node) for node in self.nodes]
@@ -447,13 +447,13 @@ class Experiment:
         sums = dict.fromkeys((node.name for node in up), 0)
         for node in up:
             for seen in self.view(node).members.values():
-                if seen.node in sums:
+                if seen.suspicion_count and seen.node in sums:
                     sums[seen.node] += seen.suspicion_count
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
-    def _sickest(self) -> set[NodeId]:
+    def _sickest(self, sums: dict[NodeId, int]) -> set[NodeId]:
         """Return the y most unhealthy of the whole system; a node that was never suspected is not among them."""
-        top = list(self._suspicions().items())[: self.setting.unhealthy]
+        top = list(sums.items())[: self.setting.unhealthy]
         return {name for name, count in top if count >= 1}
 
     def _machine(self, node: SimNode) -> CTolerant:
