@@ -152,12 +152,12 @@ class Topology:
             self.paths[a, b] = hops
         return hops
 
-    def hop_count(self, a: int, b: int) -> int | None:
-        """Return how many hops the path from a to b has, or None."""
+    def hop_counts(self, a: int) -> dict[int, int]:
+        """Return how many hops the path from a to each other node has, of those that it reaches."""
+        if self.complete:
+            return dict.fromkeys(range(self.size), 1)
         counts = self._hop_counts.get(a)
         if counts is None:
-            if self.complete:
-                return 1
             tree, counts = self._tree(a, frozenset()), {a: 0}
             for node in tree:
                 way, at = [], node
@@ -167,7 +167,7 @@ class Topology:
                 for hops, passed in enumerate(reversed(way), start=counts[at] + 1):
                     counts[passed] = hops
             self._hop_counts[a] = counts
-        return counts.get(b)
+        return counts
 
     def connected(self) -> bool:
         return self.complete or all(self.path(0, other) is not None for other in range(self.size))

@@ -33,22 +33,31 @@ class NearFirst:
         self._pinged_at: Instant | None = None
         self._leader: NodeId | None = None
         self._hurried: list[NodeId] = []  # Where targets are drawn: the members that come first.
-        queue = self._queue
-        for node in members:
-            self._weigh(node)
-            due = self._due[node] = rng.random() * self._stride(node)  # As `_enter` does, the heap apart.
+        self._weight_at: dict[float, float] = {}  # By distance.
+        self._begin(members)
+
+    def _begin(self, members: list[NodeId]) -> None:
+        """Do what `_weigh` and `_enter` do for each member, the heap apart: nobody is favoured yet."""
+        queue, rng, turn_max_mult = self._queue, self._rng, self._turn_max_mult
+        for count, node in enumerate(members, start=1):
+            weight = self._weigh(node)
+            least = self._total / (turn_max_mult * count)
+            due = self._due[node] = rng.random() * (1.0 / (weight if weight > least else least))
             queue.append((due, rng.random(), node))
         heapify(queue)
 
-    def _weigh(self, node: NodeId) -> None:
+    def _weigh(self, node: NodeId) -> float:
         hops = self._distance(node)
         if hops < 1.0:
             hops = 1.0
-        weight = float(hops**-self._config.distance_exponent)  # [MEDLEY] Probability ∝ 1/distance^m.
+        weight = self._weight_at.get(hops)
+        if weight is None:  # [MEDLEY] Probability ∝ 1/distance^m.
+            weight = self._weight_at[hops] = float(hops**-self._config.distance_exponent)
         self._weights[node] = weight
         self._total += weight
         if self._nearest is None or hops < self._nearest[0]:
             self._nearest = (hops, node)
+        return weight
 
     def _enter(self, node: NodeId) -> None:
         """Enter a member at a random point of its stride, so that whole groups do not come in step."""

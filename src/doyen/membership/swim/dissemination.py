@@ -14,6 +14,7 @@ from doyen.core.codec import pieces
 from doyen.core.effects import Out
 from doyen.core.ids import NAME_MAX, Address, NodeId
 from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.digests import Digests
 from doyen.membership.swim.messages import Ack, Beat, Gossip, HelperAck, Nack, Ping, PingMe, Update, Updates
 
 _encode = Encoder().encode
@@ -170,7 +171,7 @@ class Post:
     `about(to)` returns what the addressee must hear first: that this node holds it suspect, failed or gone.
     """
 
-    __slots__ = ("_config", "_group_size", "_out", "_payload_max", "_repeats", "about", "rumours", "where")
+    __slots__ = ("_config", "_digests", "_out", "_payload_max", "_repeats", "about", "rumours", "where")
 
     def __init__(
         self,
@@ -180,47 +181,47 @@ class Post:
         *,
         about: Callable[[NodeId], Update | None],
         where: Callable[[NodeId], NodeId | Address],
-        group_size: Callable[[], int],
+        digests: Digests,  # Of those who are present.
     ) -> None:
         self.rumours = Rumours()
         self._config, self._out, self._payload_max = config, out, payload_max
-        self.about, self.where, self._group_size = about, where, group_size
+        self.about, self.where, self._digests = about, where, digests
         self._repeats = (0, 0)  # The last size of the group, and how often an update is repeated in it.
 
     def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
         """Send a message to a member, with what it must hear of itself, and gossip."""
-        first, bare = self.about(to), kind(*head)
+        first = self.about(to)
         if first is None and not self.rumours.by_node:
-            self._out.send(self.where(to), bare)
+            self._out.send(self.where(to), kind(*head))
         else:
-            self._out.send(self.where(to), kind(*head, self.load(bare, first)))
+            self._out.send(self.where(to), kind(*head, self.load(kind, head, first)))
 
     def reply(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
         """Send as `send` does, but to where the transport knows the member to be: what it says itself may be wrong."""
-        first, bare = self.about(to), kind(*head)
+        first = self.about(to)
         if first is None and not self.rumours.by_node:
-            self._out.send(to, bare)
+            self._out.send(to, kind(*head))
         else:
-            self._out.send(to, kind(*head, self.load(bare, first)))
+            self._out.send(to, kind(*head, self.load(kind, head, first)))
 
     def ack(self, to: NodeId, ping_no: int, waited_ms: int) -> None:
         """Reply with an ack that says for how long nobody had pinged this node."""
-        first, bare = self.about(to), Ack(ping_no, (), waited_ms)
-        if first is None and not self.rumours.by_node:
-            self._out.send(to, bare)
-        else:
-            self._out.send(to, Ack(ping_no, self.load(bare, first), waited_ms))
+        first = self.about(to)
+        updates: Updates = ()
+        if first is not None or self.rumours.by_node:
+            updates = self.load(Ack, (ping_no, (), waited_ms), first)
+        self._out.send(to, Ack(ping_no, updates, waited_ms))
 
     def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
         """Send a message to an address, where any node may be."""
-        self._out.send(address, kind(*head, self.load(kind(*head), None)))
+        self._out.send(address, kind(*head, self.load(kind, head, None)))
 
-    def load(self, bare: Any, first: Update | None) -> Updates:
-        """Return what a message carries, given the message without it."""
+    def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
+        """Return what a message carries, given what it is made of besides."""
         room = self._payload_max - BARE_MAX
-        if first is not None or self.rumours.size > room or bare.__class__ not in SMALL:
-            room = self._payload_max - len(_encode(bare)) - LENGTH_BYTES
-        group_size = self._group_size()
+        if first is not None or self.rumours.size > room or kind not in SMALL:
+            room = self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES
+        group_size = len(self._digests.ordered)
         if self._repeats[0] != group_size:
             self._repeats = group_size, repeats(self._config, group_size)
         if first is None:

@@ -126,7 +126,7 @@ class Swim(Membership):
             payload_max,
             about=self._about,
             where=self._where,
-            group_size=roster.digests.ordered.__len__,  # Asked for each message.
+            digests=roster.digests,
         )
         self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
         self._prober.trips.members_max = round_trips_max

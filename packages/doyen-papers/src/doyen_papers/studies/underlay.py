@@ -84,17 +84,17 @@ class PrivatePost(Post):
 
     __slots__ = ()
 
-    def load(self, bare: Any, first: Update | None) -> Updates:
-        return tuple(update for update in super().load(bare, first) if update is first or update.word == ALIVE)
+    def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
+        return tuple(update for update in super().load(kind, head, first) if update is first or update.word == ALIVE)
 
 
 def hops_from(node: SimNode, ground: Topology) -> Distance:
     """Return distances in hops over a ground where all are up, whoever has started yet."""
-    by_name, index = node.sim.by_name, node.index
+    by_name, counts = node.sim.by_name, ground.hop_counts(node.index)
 
     def hops(other: NodeId) -> float:
         there = by_name.get(other)
-        return 1.0 if there is None else float(ground.hop_count(index, there.index) or 1)
+        return 1.0 if there is None else float(counts.get(there.index) or 1)
 
     return hops
 
