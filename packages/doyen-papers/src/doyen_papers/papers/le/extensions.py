@@ -18,9 +18,9 @@ SELDOM_S: Final = 10.0  # T_A where a joiner asks: long compared to a reply.
 QUERY_S: Final = 0.4  # T_Q = 4Δ, as the machine wants it at least.
 
 
-def _task(nodes: int, extensions: Extensions = Extensions(), **more: object) -> Task:  # noqa: B008  (frozen)
+def _task(nodes: int, extensions: Extensions = Extensions(), times: int = 2, **more: object) -> Task:  # noqa: B008  (frozen)
     setting = Setting(**{"nodes": nodes, "loss": LOSS, **more})  # type: ignore[arg-type]
-    return Task(Extended(setting, extensions), "machine", RUNS_MAX, runs_times=2)
+    return Task(Extended(setting, extensions), "machine", RUNS_MAX, runs_times=times)
 
 
 def _start(variant: Variant, nodes: int, **extensions: object) -> Task:
@@ -33,8 +33,8 @@ def _departs(nodes: int, **extensions: object) -> Task:
 
 
 def _joins(nodes: int, **extensions: object) -> Task:
-    event: Event = "joiner-worse"
-    return _task(nodes, Extensions(**extensions), announce_s=SELDOM_S, event=event)  # type: ignore[arg-type]
+    event: Event = "joiner-worse"  # When it comes within an announcement is chance, so its wait varies much.
+    return _task(nodes, Extensions(**extensions), times=8, announce_s=SELDOM_S, event=event)  # type: ignore[arg-type]
 
 
 #: By title: the quantity, what is compared, and how each of the two is run.
