@@ -31,7 +31,8 @@ def expect(**fields: object) -> Expect:
         (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.0, None, "in band"),
         (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 251.0, None, "miss"),
         # Noise widens no band.
-        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.0, 1e9, "in band"),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.0, 49.0, "in band"),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 200.0, 51.0, "miss"),  # Nor hits one.
         (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 251.0, 1e9, "miss"),
         (expect(kind="inferred", value=5.6, tolerance=0.1), 5.45, 0.01, "miss"),
         (expect(kind="claim", value=0.0), 0.036, 0.01, "in band"),

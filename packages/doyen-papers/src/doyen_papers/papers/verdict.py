@@ -54,7 +54,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         if value is None:
             raise ConfigError(f"expected.toml: {expect.item}, {measured.where}: no value, and no closed form beside it")
         tolerance = _tolerance(expect, measured)
-        shown = expect.kind != "claim" or measured.stderr is not None  # Without an error, a claim is not shown to hold.
+        shown = _is_shown(expect.kind, measured.stderr, tolerance)
         verdict = "in band" if shown and _in_band(expect.kind, measured.mean, value, tolerance) else "miss"
         edge = shown and _is_at_edge(expect.kind, measured, value, tolerance)
     return Cell(
@@ -80,6 +80,13 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         setting=measured.setting,
         command=measured.command,
     )
+
+
+def _is_shown(kind: str, stderr: float | None, tolerance: float) -> bool:
+    """Return whether a number is known well enough to be said to hold; else it is a miss, wherever its mean lies."""
+    if kind == "claim":
+        return stderr is not None
+    return kind not in ("published", "inferred") or (stderr or 0.0) <= tolerance
 
 
 def _tolerance(expect: Expect, measured: Measured) -> float:
