@@ -5,7 +5,7 @@
     python scripts/soak.py --only ring    … of files whose path matches this expression
     python scripts/soak.py --minutes 60   … and begin no further file after so long
     python scripts/soak.py --left         run nothing: say what has passed on this code, and what is left
-    python scripts/soak.py --page         write that into the page "trust"
+    python scripts/soak.py --page         write that into docs/explanation/soak.md
 
 `tests/soak/passed.json` says which test passed on which code.  A file's code is that of every folder it has imported,
 its own and the helpers' included, without comments and docstrings; a file on real time has started programs, so its
@@ -34,8 +34,17 @@ from typing import Any
 HERE = Path(__file__).parents[1]
 LEDGER = HERE / "tests/soak/passed.json"
 LOCK = HERE / "build/soak.lock"
-PAGE = HERE / "docs/explanation/trust.md"
-BEGIN, END = "<!-- soak: made by scripts/soak.py -->", "<!-- end of soak -->"
+PAGE = HERE / "docs/explanation/soak.md"
+DECISION = "../decisions/0180-the-soak-goes-on-where-it-stopped.md"
+HEAD = f"""# What the long tests said
+
+<!-- Made by `make soak ARGS=--page`. -->
+
+`make soak` runs the tests that need hours, and goes on where it stopped.
+What passed is written down with a digest of the code that it ran on.
+A test whose code has changed since counts as not run: [decision 180]({DECISION}).
+
+"""
 PACKAGES = {
     "doyen": HERE / "src/doyen",
     "doyen_papers": HERE / "packages/doyen-papers/src/doyen_papers",
@@ -248,10 +257,16 @@ def _counts(names: list[str]) -> dict[str, int]:
 
 
 def write_page(names: list[str]) -> None:
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(names)}\n{END}{after}")
+    entries = ledger()
+    said = [
+        f"- {text}"
+        for file in names
+        if (found := passed(file, entries))
+        for name, texts in entries[file].get("told", {}).items()
+        if name in found
+        for text in texts
+    ]
+    PAGE.write_text(f"{HEAD}{table(names)}" + ("\n## What they measured\n\n" + "\n".join(said) + "\n") * bool(said))
 
 
 def main() -> int:
