@@ -7,11 +7,11 @@
     python scripts/soak.py --left         run nothing: say what has passed on this code, and what is left
     python scripts/soak.py --page         write that into docs/explanation/soak.md
 
-`tests/soak/passed.json` says which test passed on which code.  A file's code is that of every folder it has imported,
-its own and the helpers' included, without comments and docstrings; a file on real time has started programs, so its
-code is all there is, but for the papers' where it does not name them (decision 180).  Tests in made-up time run as
-many files at a time as there are processors, and give way to those on real time, which run one by one beside them.
-What fails on real time is run once more when nothing else runs, and that counts.
+`tests/soak/passed.json` says which test passed on which code, and how often it failed there (decision 180).  A file's
+code is every file of the folders that it has imported, its own and the helpers' included, without comments and
+docstrings; where it starts programs, all there is, but for the papers where it does not name them.  Tests in made-up
+time run as many files at a time as there are processors, and give way to those on real time, which run one by one
+beside them.  What fails on real time is run once more when nothing else runs, and that counts.
 """
 
 import argparse
@@ -52,6 +52,7 @@ PACKAGES = {
 }
 NICE = ("nice", "-n", "19")
 SEEDS = 10_000  # As `tests/helpers/storms.py` has it: what passed with fewer has not passed.
+PAGES = ("tests/docs/", "tests/deploy/", "tests/engines/", "tests/contrib/")  # They run what pages say.
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TEST = re.compile(r"mark\.soak")
 
@@ -60,7 +61,7 @@ TEST = re.compile(r"mark\.soak")
 
 
 @cache
-def _meaning(path: Path) -> bytes:
+def _meaning(path: Path, changed_at: int) -> bytes:
     """Return what a source file says to Python, without comments and docstrings."""
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
@@ -76,15 +77,22 @@ def _folder(name: str) -> Path:
 
 def code(file: str, folders: Sequence[str]) -> str:
     """Return a digest of what a file of tests depends on."""
-    digest = blake2b(digest_size=8)
-    places = [_folder(name) for name in folders] or _all_folders(file)
-    for place in sorted({*places, HERE / "tests/helpers"}):
-        for path in sorted(place.glob("*.py")):
-            digest.update(str(path.relative_to(HERE)).encode() + _meaning(path))
-    for path in sorted((HERE / "scenarios").glob("*.toml")):
-        digest.update(path.read_bytes())
-    digest.update(_meaning(HERE / file))
+    digest = blake2b(f"Python {sys.version_info[:2]}".encode(), digest_size=8)
+    for path in _files(file, folders):
+        digest.update(str(path.relative_to(HERE)).encode())
+        digest.update(_meaning(path, path.stat().st_mtime_ns) if path.suffix == ".py" else path.read_bytes())
     return digest.hexdigest()
+
+
+def _files(file: str, folders: Sequence[str]) -> list[Path]:
+    """Return the files of the code: what was imported or may be started, the tests beside, and what all depend on."""
+    own = (HERE / file).parent
+    places = [_folder(name) for name in folders] or _all_folders(file)
+    found = {path for place in (*places, own, HERE / "tests/helpers") for path in place.glob("*")}
+    found |= {HERE / "pyproject.toml", *(HERE / "scenarios").glob("*"), *(HERE / "tests").glob("conftest.py")}
+    for name in ("docs", "deploy", "examples") if file.startswith(PAGES) else ():
+        found |= {*(HERE / name).rglob("*")} - {PAGE}
+    return sorted(path for path in found if path.is_file() and path.suffix != ".pyc" and path != LEDGER)
 
 
 def _all_folders(file: str) -> list[Path]:
@@ -95,7 +103,7 @@ def _all_folders(file: str) -> list[Path]:
         for name, root in PACKAGES.items()
         if name != "doyen_papers" or name in text or file.startswith(("tests/docs/", "tests/papers/"))
     ]
-    return [folder for root in roots for folder in (root, *root.rglob("*/")) if folder.is_dir()]
+    return [folder for root in roots for folder in (root, *root.rglob("*/")) if folder.name != "__pycache__"]
 
 
 def imported() -> list[str]:
@@ -110,6 +118,11 @@ def imported() -> list[str]:
 def is_on_real_time(file: str) -> bool:
     text = (HERE / file).read_text()
     return file.startswith("tests/docs/") or "mark.live" in text or "mark.alone" in text
+
+
+def starts_programs(file: str) -> bool:
+    """Return whether what a file depends on is not all in its own process."""
+    return is_on_real_time(file) or "subprocess" in (HERE / file).read_text()
 
 
 # What has passed.
@@ -134,25 +147,25 @@ def _held() -> Iterator[dict[str, dict[str, Any]]]:
         new.replace(LEDGER)
 
 
-def passed(file: str, entries: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return the tests of a file that have passed on the code as it is, and the seconds that each took."""
+def entry_of(file: str, entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what is known of a file's tests on the code as it is: what passed, and the seconds that each took."""
     entry = entries.get(file)
     if entry is None or entry["code"] != code(file, entry["folders"]):
-        return {}
-    tests: dict[str, float] = entry["passed"]
-    return tests
+        return {"passed": {}, "told": {}, "failed": {}}
+    return entry
 
 
 class Journal:
-    """A pytest plugin: leaves out what has passed, and writes down what passes."""
+    """A pytest plugin: leaves out what has passed, writes down what passes, and strikes out what fails."""
 
     def __init__(self, file: str, anew: bool) -> None:
         self.file, self.anew = file, anew
         self.seconds: dict[str, float] = {}
         self.commit = _git("rev-parse", "--short", "HEAD")
+        self.loaded = code(file, [])  # All that may be loaded, as it is before any of it is.
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        done = {} if self.anew else passed(self.file, ledger())
+        done = {} if self.anew else entry_of(self.file, ledger())["passed"]
         left_out = [item for item in items if self._name(item.nodeid) in done]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
@@ -162,25 +175,42 @@ class Journal:
         name = self._name(report.nodeid)
         if report.outcome != "passed":
             self.seconds[name] = float("nan")
+        if report.outcome == "failed":
+            self._strike_out(name)
         self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
         if report.when == "teardown" and self.seconds[name] == self.seconds[name]:
             told = [text for key, text in report.user_properties if key == "told"]
             self._write(name, round(self.seconds[name], 1), told)
 
+    def _strike_out(self, name: str) -> None:
+        """Forget that a test passed; that it failed is kept until the code is another one."""
+        with self._entry() as entry:
+            entry["passed"].pop(name, None)
+            entry["told"].pop(name, None)
+            entry["failed"][name] = entry["failed"].get(name, 0) + 1
+
     def _write(self, name: str, seconds: float, told: list[str]) -> None:
-        folders = [] if is_on_real_time(self.file) else imported()
-        now = code(self.file, folders)
         if int(os.environ.get("DOYEN_SEEDS", SEEDS)) < SEEDS:
             return
-        with _held() as entries:
-            entry = entries.get(self.file, {})
-            if entry.get("code") != now:
-                before = passed(self.file, entries)  # On the same code, when fewer folders were imported yet.
-                entry = {"passed": before, "told": entry.get("told", {}) if before else {}}
-            entry |= {"code": now, "folders": folders, "commit": self.commit, "day": time.strftime("%Y-%m-%d")}
+        if code(self.file, []) != self.loaded:
+            print(f"{name} is not written down: the code has changed while it ran", flush=True)
+            return
+        with self._entry() as entry:
             entry["passed"][name] = seconds
             if told:
                 entry["told"][name] = told
+
+    @contextmanager
+    def _entry(self) -> Iterator[dict[str, Any]]:
+        """Open the entry of this file on the code as it is."""
+        with _held() as entries:
+            folders = [] if starts_programs(self.file) else imported()
+            entry = entry_of(self.file, entries)
+            if folders:  # Tests that ran before may have imported others.
+                folders = sorted({*folders, *entry.get("folders", ())})
+            entry |= {"code": code(self.file, folders), "folders": folders}
+            entry |= {"commit": self.commit, "day": time.strftime("%Y-%m-%d")}
+            yield entry
             entries[self.file] = entry
 
     @staticmethod
@@ -201,7 +231,7 @@ def files(only: str) -> list[str]:
 
 
 def run_one(file: str, anew: bool) -> int:
-    """Run one file in this process."""
+    """Run one file in this process; nothing left to run is fine."""
     import pytest
 
     ended = pytest.main([file, "-m", "soak", "-p", "no:cacheprovider"], plugins=[Journal(file, anew)])
@@ -232,16 +262,18 @@ def run_all(names: list[str], anew: bool, jobs: int, until: float, *, gives_way:
 
 
 def table(names: list[str]) -> str:
-    """Return a row per file: how many of its tests have passed on today's code, in how long, of how many."""
+    """Return a row per file: how many of its tests have passed on today's code, of how many, and in how long."""
     entries, rows, total, done = ledger(), [], 0, 0
     counts = _counts(names)
     for file in (name for name in names if counts[name]):
-        found = passed(file, entries)
+        entry = entry_of(file, entries)
+        found, failed = entry["passed"], sum(entry["failed"].values())
         total, done = total + counts[file], done + len(found)
-        when = entries[file]["day"] if found else ""
-        rows.append(f"| `{file}` | {len(found)} of {counts[file]} | {sum(found.values()):,.0f} | {when} |")
+        row = f"| `{file}` | {len(found)} of {counts[file]} | {failed or ''} | {sum(found.values()):,.0f} |"
+        rows.append(f"{row} {entry.get('day', '')} |")
     head = f"{done:,} of {total:,} long tests have passed on the code as it is.\n\n"
-    return head + "\n".join(["| tests | passed on this code | seconds | day |", "|---|---|---|---|", *rows]) + "\n"
+    columns = ["| tests | passed on this code | failures on it | seconds | day |", "|---|---|---|---|---|"]
+    return head + "\n".join([*columns, *rows]) + "\n"
 
 
 def _counts(names: list[str]) -> dict[str, int]:
@@ -258,14 +290,8 @@ def _counts(names: list[str]) -> dict[str, int]:
 
 def write_page(names: list[str]) -> None:
     entries = ledger()
-    said = [
-        f"- {text}"
-        for file in names
-        if (found := passed(file, entries))
-        for name, texts in entries[file].get("told", {}).items()
-        if name in found
-        for text in texts
-    ]
+    known = (entry_of(file, entries) for file in names)
+    said = [f"- {text}" for entry in known for name in entry["passed"] for text in entry["told"].get(name, ())]
     PAGE.write_text(f"{HEAD}{table(names)}" + ("\n## What they measured\n\n" + "\n".join(said) + "\n") * bool(said))
 
 

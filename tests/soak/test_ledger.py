@@ -20,6 +20,7 @@ soak = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(soak)
 soak.HERE = Path.cwd()
 soak.LEDGER, soak.LOCK = soak.HERE / "passed.json", soak.HERE / "build/lock"
+soak.PAGE = soak.HERE / "page.md"
 soak.PACKAGES = {"pack": soak.HERE / "pack"}
 soak._git = lambda *words: "abc"
 sys.path.insert(0, str(soak.HERE))
@@ -57,6 +58,10 @@ def test_is_skipped():
 def test_short():
     note("short")
 """
+FLAKY = """
+    from pathlib import Path
+    assert not Path("fails").exists()
+"""
 
 
 @pytest.fixture
@@ -92,6 +97,53 @@ def test_what_passed_is_left_out_and_what_failed_or_was_skipped_is_not(tree: Pat
     assert ran(tree, "anew") == ["answer", "fails", "skipped"]
 
 
+def test_what_fails_anew_is_struck_out_and_counted(tree: Path) -> None:
+    ran(tree)
+    (tree / "tests/test_long.py").write_text(LONG.replace("assert not answer.value()", "pass"))
+    assert ran(tree) == ["answer", "fails", "skipped"]
+    assert [*kept(tree)["passed"]] == ["test_answer", "test_fails"] and kept(tree)["failed"] == {}
+    (tree / "fails").touch()
+    (tree / "tests/test_long.py").write_text(LONG.replace("assert not answer.value()", FLAKY))
+    ran(tree)
+    (tree / "fails").unlink()
+    assert kept(tree)["failed"] == {"test_fails": 1} and ran(tree) == ["fails", "skipped"]
+    assert [*kept(tree)["passed"]] == ["test_answer", "test_fails"]
+    (tree / "fails").touch()
+    assert ran(tree, "anew") == ["answer", "fails", "skipped"]
+    assert [*kept(tree)["passed"]] == ["test_answer"] and kept(tree)["failed"] == {"test_fails": 2}
+
+
+def test_what_ran_on_code_that_changed_meanwhile_is_not_written_down(tree: Path) -> None:
+    changes = 'open("pack/answer.py", "a").write("OTHER = 1\\n")'
+    (tree / "tests/test_long.py").write_text(LONG.replace('note("answer")', f'note("answer"); {changes}'))
+    assert ran(tree) == ["answer", "fails", "skipped"]
+    assert not (tree / "passed.json").exists() or "test_answer" not in kept(tree)["passed"]
+
+
+@pytest.mark.parametrize("name", ["tests/beside.py", "tests/conftest.py", "pack/spec.tla", "pyproject.toml"])
+def test_other_files_beside_it_are_its_code(tree: Path, name: str) -> None:
+    ran(tree)
+    assert "answer" not in ran(tree)
+    (tree / name).write_text("# Words.\nX = 1\n" if name.endswith("py") else "")
+    assert "answer" in ran(tree)
+
+
+def test_the_code_of_a_file_is_what_all_of_its_tests_imported(tree: Path) -> None:
+    for folder in ("pack/other", "pack/third"):
+        (tree / folder).mkdir()
+        (tree / folder / "__init__.py").write_text("X = 1\n")
+    loads = 'from pack import other; note("answer")'
+    long = LONG.replace('note("answer")', loads).replace("assert not answer.value()", "import pack.third" + FLAKY)
+    (tree / "tests/test_long.py").write_text(long)
+    (tree / "fails").touch()
+    ran(tree)
+    (tree / "fails").unlink()
+    assert ran(tree) == ["fails", "skipped"]  # In a process that never imports `pack.other`.
+    assert kept(tree)["folders"] == ["pack", "pack.other", "pack.third"]
+    (tree / "pack/other/__init__.py").write_text("X = 2\n")
+    assert "answer" in ran(tree)
+
+
 @pytest.mark.parametrize(
     ("text", "again"),
     [
@@ -116,7 +168,7 @@ def test_a_test_that_no_longer_passes_is_forgotten_with_its_code(tree: Path) -> 
 
 def test_fewer_seeds_do_not_count(tree: Path) -> None:
     ran(tree, DOYEN_SEEDS="100")
-    assert not (tree / "passed.json").exists()
+    assert kept(tree)["passed"] == {}
 
 
 def test_files_on_real_time_depend_on_everything() -> None:
@@ -126,5 +178,8 @@ def test_files_on_real_time_depend_on_everything() -> None:
     spec.loader.exec_module(soak)
     assert soak.is_on_real_time("tests/lab/test_will.py") and soak.is_on_real_time("tests/docs/test_plain_hosts.py")
     assert not soak.is_on_real_time("tests/sim/test_pole_chaos.py")
+    assert soak.starts_programs("tests/net/test_recording_fuzz.py") and not soak.starts_programs(
+        "tests/sim/test_churn.py"
+    )
     names = soak.files("")
     assert "tests/sim/test_ring_storm.py" in names and "tests/core/test_clock.py" not in names
