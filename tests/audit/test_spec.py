@@ -78,7 +78,7 @@ def test_tlc_refuses_what_python_refuses_at_the_same_step(
     paths = sorted(tmp_path.glob("*.rec"))
     found = audit(paths, keep=True)
     assert found.refused is not None
-    assert allowed(tmp_path, found.trace, found.nodes, *_lease(paths)) == count_of(found.trace) - 1
+    assert allowed(tmp_path, found.trace, found.nodes, *_lease(paths), spare=0) == count_of(found.trace) - 1
 
 
 def _lease(paths: list[Path]) -> tuple[int, int]:

@@ -128,17 +128,18 @@ Unfinished == place <= Len(Steps)
 """
 
 
-def allowed(folder: Path, trace: list[Step], names: list[str], lease: int, guard: int) -> int | None:
+def allowed(folder: Path, trace: list[Step], names: list[str], lease: int, guard: int, *, spare: int = 1) -> int | None:
     """Return None if the specification allows every step of an audit; else which is the first that it does not.
 
-    Instants are rounded to microseconds, and the lease and the guard so that rounding refuses nothing.
+    Instants are rounded to microseconds, the lease and the guard so that rounding refuses nothing.  Without the spare
+    microsecond of the lease, what happens at its very end is refused.
     """
     steps = _steps(trace)
     config = [
         "CONSTANTS",
         "Node = {" + ", ".join(f'"{name}"' for name in names) + "}",
         'NoOne = "nobody"',
-        f"Lease = {-(-lease // MICROSECOND) + 1}",
+        f"Lease = {-(-lease // MICROSECOND) + spare}",
         f"Guard = {guard // MICROSECOND}",
         *(f"{name} = 0" for name in ("EpochMax", "TimeMax", "BeatMax", "ResignMax", "RestartMax")),
         "INIT TraceInit",
