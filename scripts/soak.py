@@ -9,7 +9,7 @@
 
 `tests/soak/passed.json` says which test passed on which code, and how often it failed there (decision 180).  A file's
 code is every file of the folders that it has imported, its own and the helpers' included, without comments and
-docstrings; where it starts programs, all there is, but for the papers where it does not name them.  Tests in made-up
+docstrings; where it starts programs, also all that it names or that a node or a runner may import.  Tests in made-up
 time run as many files at a time as there are processors, and give way to those on real time, which run one by one
 beside them.  What fails on real time is run once more when nothing else runs, and that counts.
 """
@@ -53,6 +53,9 @@ PACKAGES = {
 NICE = ("nice", "-n", "19")
 SEEDS = 10_000  # As `tests/helpers/storms.py` has it: what passed with fewer has not passed.
 PAGES = ("tests/docs/", "tests/deploy/", "tests/engines/", "tests/contrib/")  # They run what pages say.
+# What no node and no runner imports, and the tests that may run it without naming it.
+UNSEEN = {"doyen.audit": PAGES, "doyen.check": PAGES, "doyen.postmortem": PAGES}
+UNSEEN |= {"doyen_papers": ("tests/docs/", "tests/papers/")}
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TEST = re.compile(r"mark\.soak")
 
@@ -87,7 +90,9 @@ def code(file: str, folders: Sequence[str]) -> str:
 def _files(file: str, folders: Sequence[str]) -> list[Path]:
     """Return the files of the code: what was imported or may be started, the tests beside, and what all depend on."""
     own = (HERE / file).parent
-    places = [_folder(name) for name in folders] or _all_folders(file)
+    places = {_folder(name) for name in folders}
+    if not folders or starts_programs(file):
+        places |= {*_all_folders(file)}
     found = {path for place in (*places, own, HERE / "tests/helpers") for path in place.glob("*")}
     found |= {HERE / "pyproject.toml", *(HERE / "scenarios").glob("*"), *(HERE / "tests").glob("conftest.py")}
     for name in ("docs", "deploy", "examples") if file.startswith(PAGES) else ():
@@ -96,14 +101,16 @@ def _files(file: str, folders: Sequence[str]) -> list[Path]:
 
 
 def _all_folders(file: str) -> list[Path]:
-    """Return the folders of what a file that starts programs may run: most of them never import the papers."""
+    """Return the folders of what a file that starts programs may run: not what it never names and no node runs."""
     text = (HERE / file).read_text()
-    roots = [
-        root
-        for name, root in PACKAGES.items()
-        if name != "doyen_papers" or name in text or file.startswith(("tests/docs/", "tests/papers/"))
+    spared = [
+        place
+        for place, runs in UNSEEN.items()
+        if place.partition(".")[0] in PACKAGES and not file.startswith(runs) and place.rpartition(".")[2] not in text
     ]
-    return [folder for root in roots for folder in (root, *root.rglob("*/")) if folder.name != "__pycache__"]
+    unused = {_folder(place) for place in spared}
+    folders = [folder for root in PACKAGES.values() for folder in (root, *root.rglob("*/"))]
+    return [path for path in folders if path.name != "__pycache__" and not unused.intersection((path, *path.parents))]
 
 
 def imported() -> list[str]:
@@ -204,7 +211,7 @@ class Journal:
     def _entry(self) -> Iterator[dict[str, Any]]:
         """Open the entry of this file on the code as it is."""
         with _held() as entries:
-            folders = [] if starts_programs(self.file) else imported()
+            folders = imported()
             entry = entry_of(self.file, entries)
             if folders:  # Tests that ran before may have imported others.
                 folders = sorted({*folders, *entry.get("folders", ())})

@@ -171,11 +171,38 @@ def test_fewer_seeds_do_not_count(tree: Path) -> None:
     assert kept(tree)["passed"] == {}
 
 
-def test_files_on_real_time_depend_on_everything() -> None:
+def script() -> Any:
     spec = importlib.util.spec_from_file_location("soak_script", SCRIPT)
     assert spec is not None and spec.loader is not None
     soak = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(soak)
+    return soak
+
+
+def test_files_that_start_programs_depend_on_what_they_name_and_on_what_a_node_may_import() -> None:
+    soak = script()
+
+    def has(file: str, *imported: str) -> set[str]:
+        folders = {str(path.parent.relative_to(soak.HERE)) for path in soak._files(file, imported)}
+        return {folder for folder in soak.UNSEEN if any(name.endswith(folder.replace(".", "/")) for name in folders)}
+
+    assert has("tests/engines/test_engine.py") == {*soak.UNSEEN} - {"doyen_papers"}  # It runs what pages say.
+    assert has("tests/lab/test_singleton.py", "doyen.core") == set()
+    assert has("tests/lab/test_singleton.py", "doyen.core", "doyen.audit") == {"doyen.audit"}
+    assert has("tests/lab/test_audit.py", "doyen.core") >= {"doyen.audit"}
+    assert has("tests/sim/test_churn.py", "doyen.core") == set()
+    assert has("tests/papers/test_items.py") >= {"doyen_papers"}
+
+
+def test_no_node_and_no_runner_imports_what_a_file_need_not_depend_on() -> None:
+    starts = "import doyen.cli.agent, doyen.cli.run, doyen.node, doyen.runner, doyen.sync, doyen.singletons, sys"
+    shown = f"{starts}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True).stdout.split()
+    assert "doyen.node.node" in loaded and not [name for name in loaded if name.startswith((*script().UNSEEN,))]
+
+
+def test_files_on_real_time_are_told_apart() -> None:
+    soak = script()
     assert soak.is_on_real_time("tests/lab/test_will.py") and soak.is_on_real_time("tests/docs/test_plain_hosts.py")
     assert not soak.is_on_real_time("tests/sim/test_pole_chaos.py")
     assert soak.starts_programs("tests/net/test_recording_fuzz.py") and not soak.starts_programs(
