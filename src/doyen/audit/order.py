@@ -13,12 +13,8 @@ from doyen.audit.moments import End, Log, Message, Moment
 from doyen.election.pole import messages as msg
 
 SLACK_S = 1.0  # By which wall clocks may differ where a recording begins or ends.
-UNSEEN: Final = (
-    "node",
-    "process",
-    "before",
-    "after",
-)  # No recording of it; or the message is beyond its beginning, end.
+# No recording of the node, or of this process of it; or the message is from before it begins, or after it ends.
+UNSEEN: Final = ("node", "process", "before", "after")
 
 
 class Placed(Struct, frozen=True):
