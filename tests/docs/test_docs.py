@@ -89,6 +89,12 @@ def dead_links(page: Path) -> list[str]:
     return found
 
 
+def test_no_page_waits_for_words_or_figures() -> None:
+    waits = re.compile(r"@@|\bTODO\b|\bFIXME\b|\bXXX\b|\bTBD\b")
+    found = {str(page.relative_to(ROOT)): waits.findall(FENCED.sub("", page.read_text())) for page in LINKED}
+    assert {page: words for page, words in found.items() if words} == {}
+
+
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     assert dead_links(page) == []
