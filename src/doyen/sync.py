@@ -127,7 +127,7 @@ class _Loop:
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
-        with self._door:  # What was begun since it settled ends, too: its caller would wait for ever.
+        with self._door:  # What was begun since it settled ends, too: its caller would wait without end.
             loop.run_until_complete(_settled())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()

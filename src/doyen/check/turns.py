@@ -32,7 +32,7 @@ class Faults(Struct, frozen=True, kw_only=True):
     holds: int = 0  # A message is held, so that any others overtake it; or a record takes as long as that.
     duplicates: int = 0  # A message comes a second time, at any time.
     cuts: int = 0  # A node is cut off from all others for a while.
-    breaks: int = 0  # A node is told, wrongly or not, that its leader is gone.
+    breaks: int = 0  # A node hears, wrongly or not, that its leader is gone.
     wills: int = 0  # A leader crashes with its disk, and its will is sent.
     batons: int = 0  # A leader gets the command to pass a baton on.
     changes: int = 0  # A leader gets the command to add a voter, to remove one, or to replace one.
@@ -59,7 +59,7 @@ class Node(NamedTuple):
     slow: bool  # The disk takes its time.
     starts: int
     has_voted: bool  # There was a record once.
-    told: Order = ()  # The greatest leader that it has told of, in a weak election; the term is kept with the disk.
+    told: Order = ()  # The greatest leader that it has named, in a weak election; the term is kept with the disk.
     sees: Numbers = ()  # The incarnation of each member that it holds present, 0 for one that is gone, as it was told.
 
 
@@ -77,7 +77,7 @@ class Turn(NamedTuple):
     acted: bool  # Whether it has acted as the leader at any moment.
     led: tuple[tuple[int, int], ...]  # The terms that it began to lead in, each with the baton that it had then.
     finals: Finals = ()  # What it came to hold for final, in a weak election.
-    went_back: Order = ()  # A leader that it told of after a greater one.
+    went_back: Order = ()  # A leader that it named after a greater one.
     up: Numbers = ()  # The incarnation of each node that is up, when time has just moved on; where the world tells it.
     passed: int = 0  # The greatest baton that it has passed on for good.
 

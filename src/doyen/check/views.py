@@ -23,7 +23,7 @@ class Seen(Struct, frozen=True):
 
 
 class Told(FollowsFacts, Membership):
-    """The list of members of one node, as it is told."""
+    """The list of members that one node gets."""
 
     def __init__(self, out: Out, present: Iterable[Member]) -> None:
         self._out, self._editor = out, ViewEditor()

@@ -111,7 +111,7 @@ class Register:
 
 @contextmanager
 def _answering(connection: "psycopg.Connection[Any]", timeout_s: float) -> Iterator[None]:
-    """End the connection if the server does not answer at all: libpq would wait for ever."""
+    """End the connection if the server does not answer at all: libpq would wait without end."""
     own = socket.socket(fileno=os.dup(connection.fileno()))
     late = threading.Event()
 

@@ -30,7 +30,7 @@ HOLDERS_MAX: Final = 64  # and addresses that some are held for.
 HELD_FOR_S: Final = 1.0  # What is older is lost, as a packet may be.
 ASK_EVERY_S: Final = 0.1
 FEE: Final = 1000  # Bytes after which an address gets all that is for all.
-FREE_EVERY_S: Final = 10.0  # So often an address without any credit is asked by the smallest room.
+FREE_EVERY_S: Final = 10.0  # The interval at which the smallest room asks an address without any credit.
 
 Send = Callable[[bytes, Address], None]
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 CHANNEL: Final = "tallies"
 ANSWERS_MAX: Final = 20  # Answers in one second, to whomever.
 ASKED_MAX: Final = 256  # Members that one inquiry asks.
-ROUNDS: Final = 5  # A member that has not answered is asked again, so often in all,
-ROUND_S: Final = 0.6  # each time after so long.
+ROUNDS: Final = 5  # How often a member is asked that does not answer,
+ROUND_S: Final = 0.6  # and the pause between two requests.
 
 Count: Any = Annotated[int, Meta(ge=0, le=2**40)]
 

@@ -32,7 +32,7 @@ from doyen.node.views import Row
 if TYPE_CHECKING:
     from doyen.node.node import Node
 
-TICK_S: Final = 0.5  # A page that is open looks so often whether its node was stopped (SIGSTOP, a suspended machine),
+TICK_S: Final = 0.5  # How often an open page looks whether its node was stopped (SIGSTOP, a suspended machine),
 STOPPED_S: Final = 1.5  # which it was if it looks so late.
 LEFT_AFTER_S: Final = 60.0  # A page that nobody asks for any more looks no further.
 ACT_S: Final = 5.0  # How long a request waits for its action to end.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from doyen.runner.once import Occasion, Once
 
 _ABOUT: Final = ("waiting", "note", "ended", "late", "once", "told", "warning")  # A colon follows these words.
-LATE_S: Final = 1.0  # Whoever hears of an end so much later says when it was.
+LATE_S: Final = 1.0  # A watcher that hears of an end this much later says when it was.
 _RISKS: Final = {
     "weak": "across a partition, around failures, or while this one is stopped",
     "timed": "while this one ends (up to {}), or while this process is stopped",

@@ -91,7 +91,7 @@ class Observer:
         self._number += 1
         self._sent_at[self._number] = now
         self._out.multicast(Probe(self._number, len(self.peers)))
-        # A little early at random, so that processes that were started together do not speak together for ever.
+        # A little early at random, so that processes that were started together do not always speak together.
         self._out.set_timer(ProbeIsDue(), now + self._interval - int(self._rng.random() * self._interval / 10))
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:

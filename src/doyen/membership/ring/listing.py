@@ -1,4 +1,4 @@
-"""How a newcomer gets the list of all members: piece by piece, and again every T_l until it is whole.
+"""A newcomer gets the list of all members: piece by piece, and again every T_l until it is whole.
 
 It asks the owner of its point first, and then its neighbours in turn: any of these may be gone by then (decision 175).
 The latest terms come with the first piece, so that a newcomer need not wait for news of who acts.

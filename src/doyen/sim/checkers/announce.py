@@ -41,7 +41,7 @@ class LeadersExisted(_Announcing):
             self._number_max = max(self._number_max, term.number)
         elif term.leader not in self._claimed:
             self.fail(f"{node.name} names {term.leader}, which never claimed to lead")
-        # A loss is told at once, also of a term that is still being written: its election follows (decision 1).
+        # A loss is reported at once, also of a term that is still being written: its election follows (decision 1).
         if term.number > self._number_max and isinstance(fact, LeaderElected):
             self.fail(
                 f"{node.name} tells of term {term.number}; the highest that anybody acted under is {self._number_max}"

@@ -134,7 +134,7 @@ def pairs() -> list[tuple[Any, Any]]:
 
 @contextmanager
 def standing_in() -> Iterator[None]:
-    """Replace methods, where whoever calls them finds them."""
+    """Replace methods on the classes themselves, where every caller finds them."""
     methods: list[tuple[Any, str, Any]] = [
         (threading.Condition, "wait", _wait),
         (threading.Thread, "join", _join),

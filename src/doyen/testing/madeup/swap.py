@@ -44,7 +44,7 @@ _OWN_CELLS: Final = {id(cell) for _, fake in _FAKES.values() for cell in getattr
 
 
 class Place(NamedTuple):
-    """Where something real is kept, and what stands for it."""
+    """A place in which something real is kept, and what stands for it."""
 
     holder: Any
     key: Any

@@ -14,7 +14,7 @@ def round_trip_loss(loss: float) -> float:
 
 
 def missed_in_a_row_per_s(loss: float, nodes: int, *, interval_s: float, misses: int) -> float:
-    """Return how many runs of so many lost announcements begin in a second, at all listeners.  [LE §5.5]"""
+    """Return how many runs of that many lost announcements begin in a second, at all listeners.  [LE §5.5]"""
     return float((nodes - 1) * (1 - loss) * loss**misses / interval_s)
 
 

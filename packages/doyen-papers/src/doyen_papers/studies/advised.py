@@ -28,7 +28,7 @@ from doyen_papers.analysis.measured import Interval, Measured
 from doyen_papers.studies.promised import FalseDepartures, Network, bytes_per_s, takeovers
 
 STEPS: Final = 6
-CURVE: Final = range(-2, 3)  # Steps of patience on the picture: so many less, and more, than the timers it is about.
+CURVE: Final = range(-2, 3)  # Steps of patience on the picture, below and above those of the timers it is about.
 SIMULATED_S_PER_RUN: Final = 60.0  # Of the whole group, at each loss, for each simulated takeover.
 BEAT_MIN: Final[Duration] = ms(20)
 
@@ -78,7 +78,7 @@ class Stack:
         raise NotImplementedError
 
     def patient(self, table: Any, steps: int) -> Any | None:
-        """Return that table with so many more steps of patience, and all else as it is; None: it has not that many."""
+        """Return that table with that many more steps of patience; None: it does not go so far."""
         raise NotImplementedError
 
     def departures(self, table: Any) -> Interval:

@@ -147,7 +147,7 @@ class Recorder:
             self.changes.append(((self.sim.now - self.began) // _MS, node, index, letter, count))
 
 
-#: What one node is told at once: who is new or other than before, their names in order, and who is forgotten.
+#: One step of a node's view: who is new or other than before, their names in order, and who is forgotten.
 Telling = tuple[int, dict[NodeId, Member], tuple[NodeId, ...], tuple[NodeId, ...]]
 
 
@@ -168,7 +168,7 @@ class Script:
         self._steps: list[list[Telling]] = []
 
     def step(self, number: int) -> list[Telling]:
-        """Return what is told that many steps after the beginning."""
+        """Return the changes of all views that many steps after the beginning."""
         while len(self._steps) <= number:
             self._steps.append(self._tell())
             self._time += REREAD // ms(1)

@@ -66,7 +66,7 @@ def group(config: NodeConfig, kind: str, nodes: int, network: Network, seed: int
 
 
 def takeovers(config: NodeConfig, kind: str, nodes: int, network: Network, count: int) -> Iterator[Takeover]:
-    """Yield what each of so many silent losses of the leader took."""
+    """Yield how long each of that many silent losses of the leader took."""
     for seed in range(1, count + 1):
         cluster = group(config, kind, nodes, network, seed)
         cluster.run_until_leader(within=LATEST)

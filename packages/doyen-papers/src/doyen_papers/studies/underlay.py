@@ -80,7 +80,7 @@ class AckPost(Post):
 
 
 class PrivatePost(Post):
-    """Keeps to itself whom its node suspects or holds for failed; that member alone is told, as ever."""
+    """Tells nobody whom its node suspects or holds for failed, but that member itself."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class PrivatePost(Post):
 
 
 def hops_from(node: SimNode, ground: Topology) -> Distance:
-    """Return distances in hops over a ground where all are up, whoever has started yet."""
+    """Return distances in hops over a ground where all are up, those included that have not started yet."""
     by_name, counts = node.sim.by_name, ground.hop_counts(node.index)
 
     def hops(other: NodeId) -> float:
