@@ -281,7 +281,8 @@ def test_one_connection_may_ask_again_and_again() -> None:
 def test_a_token_is_wanted_where_one_is_set() -> None:
     async def check(agent: Agent, http: Http) -> None:
         assert (await ask(http, "/leader")).status == 401
-        assert (await ask(http, "/leader", headers=f"authorization: Bearer {TOKEN}x\r\n")).status == 401
+        for wrong in (f"{TOKEN}x", TOKEN[:-1], TOKEN[:1], TOKEN[1:], ""):
+            assert (await ask(http, "/leader", headers=f"authorization: Bearer {wrong}\r\n")).status == 401, wrong
         assert (await ask(http, "/events", headers="authorization: Basic abc\r\n")).status == 401
         assert (await ask(http, "/leader", headers=f"authorization: bearer {TOKEN}\r\n")).status == 200
 

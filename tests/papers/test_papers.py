@@ -17,10 +17,14 @@ from doyen.cli import main
 from doyen.errors import ConfigError
 from doyen_papers.cli.papers import command
 from doyen_papers.papers import KEYS, all_items, chosen, paper
+from doyen_papers.papers.expected import About, Expect
 from doyen_papers.papers.item import Budget, Item, Measured, Outcome, Paper, Task
 from doyen_papers.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
 from doyen_papers.papers.le.figures import from_which
-from doyen_papers.papers.running import expected_of, reproduce
+from doyen_papers.papers.page import Chapter
+from doyen_papers.papers.page import page as page_of
+from doyen_papers.papers.running import Reproduced, expected_of, reproduce
+from doyen_papers.papers.verdict import Cell, judge
 from doyen_papers.studies.lanes import lanes
 
 LE = [f"le/fig5.{n}" for n in range(6, 14)]
@@ -108,6 +112,53 @@ def test_the_report_opens_with_what_was_claimed_and_what_came_of_it(report: tupl
     assert opening.count("<svg") == 1
     # A miss leads to the experiment that shows why: the same curves under load.
     assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a>: [^<]* from N, load is', said)
+
+
+def opening_of(page: str) -> str:
+    """Return the words of a report's first page, without its pictures."""
+    return re.sub(r"<svg.*?</svg>", "", page[: page.index("How to read the rest")], flags=re.DOTALL)
+
+
+def test_every_miss_and_all_that_is_not_judged_is_on_the_first_page() -> None:
+    """Also a miss of no claim, the second reason of one claim, and an item without an expectation."""
+
+    def cell(where: str, value: float, **more: Any) -> Cell:
+        expect = Expect(item="toy/a", where="*", kind="exact", value=value, reason="r", source="s", **more)
+        return judge(Measured(where=where, mean=5.0, stderr=0.0), expect)
+
+    cells = [
+        cell("no claim", 6.0, explained="misprinted", shown_by="toy/a: held"),
+        cell("held", 5.0, says="it is five"),
+        cell("once", 7.0, says="it is seven", explained="too few", shown_by="toy/a: held"),
+        cell("twice", 7.0, says="it is seven", explained="too few", shown_by="toy/a: held"),
+        cell("otherwise", 7.0, says="it is seven", afterwards="too many", published=7.0),
+        judge(
+            Measured(where="range", mean=5.0, stderr=0.0),
+            Expect(item="toy/a", where="*", kind="inferred", value=45.0, tolerance=15.0, reason="r", source="s"),
+        ),
+    ]
+    lost = "the figure is lost"
+    done = [
+        Reproduced(
+            item=Item(
+                id=name, title="A", caption="", tasks=(), outcome=lambda results: Outcome(cells=[]), unjudged=why
+            ),
+            cells=found,
+            plot=None,
+            runs=0,
+            command="",
+        )
+        for name, found, why in (("toy/a", cells, ""), ("toy/b", [], lost))
+    ]
+    made = page_of([Chapter(About(key="toy", title="T", source="s", about="a"), done, {})], "facts")
+    said = opening_of(made)
+    assert "no claim: 6 expected, 5 here (no claim). <i>Why:</i> misprinted." in said
+    assert "it is seven (in 3 of 3 places): 7 expected, 5 here (once)" in said and "(twice)" not in said
+    assert "7 there, 5 here (otherwise). <i>Why:</i> too many." in said  # The paper prints that one.
+    assert "45 ± 15 expected, 5 here (range)" in said
+    assert f"toy/b</a>, A: {lost}." in said
+    rest = made[made.index("How to read the rest") :]
+    assert rest.count('Shown by <a href="#toy-a">toy/a</a>: held is 5.') == 3  # In the tables, too.
 
 
 def test_plots_are_sound_files(report: tuple[Path, dict[str, Any]]) -> None:

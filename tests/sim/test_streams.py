@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from doyen.sim.streams import CHEAP_DRAWS, Stream, Streams
+from doyen.sim.streams import CHEAP_DRAWS, Stream, Streams, mix
 
 #: A use of a stream, and whether what it gives is of the kind that it should be.
 USES: tuple[tuple[Callable[[Random], Any], Callable[[Any], bool]], ...] = (
@@ -60,6 +60,20 @@ def test_draws_are_uniform_before_and_after_the_upgrade() -> None:
     later = [stream.random() for _ in range(4000)]
     assert abs(fmean(later) - 0.5) < 4.5 * (1 / 12 / 4000) ** 0.5
     assert len(set(later)) == 4000
+
+
+@pytest.mark.parametrize("use", range(len(USES)))
+def test_the_very_first_draw_of_every_method_depends_on_the_key(use: int) -> None:
+    assert len({repr(USES[use][0](Stream(key * 7919))) for key in range(50)}) > 2
+
+
+def test_a_stream_in_demand_is_a_mersenne_twister_at_its_full_speed() -> None:
+    stream = Stream(7919)
+    for _ in range(CHEAP_DRAWS):
+        stream.random()
+    twister = Random(mix(stream._state))
+    assert [stream.random() for _ in range(100)] == [twister.random() for _ in range(100)]
+    assert "random" in vars(stream) and "getrandbits" in vars(stream)  # Those of C, with nothing in between.
 
 
 def test_streams_of_other_purposes_nodes_and_seeds_are_others() -> None:

@@ -26,14 +26,14 @@ class Chapter:
 
 
 def page(chapters: Sequence[Chapter], facts: str) -> str:
-    shown = _Shown(chapters)
-    parts = [_chapter(chapter) for chapter in chapters]
+    links = _Shown(chapters)
+    parts = [_chapter(chapter, links) for chapter in chapters]
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>doyen: the papers, reproduced</title><style>{STYLE}</style></head><body>
 <h1>The papers, reproduced</h1>
 {_summary(chapters)}
-{"".join(_card(chapter, shown) for chapter in chapters)}
+{"".join(_card(chapter, links) for chapter in chapters)}
 <h2>How to read the rest</h2>
 <p class="soft">{escape(facts)}</p>
 <p class="soft">Every number of ours is a mean ± its standard error. “In band”: within the tolerance that was written
@@ -79,7 +79,7 @@ def _summary(chapters: Sequence[Chapter]) -> str:
     return f"<p>Of {len(judged)} numbers and claims to check, <b>{came_out}</b> came out as they should{more}.</p>"
 
 
-def _card(chapter: Chapter, shown: _Shown) -> str:
+def _card(chapter: Chapter, links: _Shown) -> str:
     """A paper at a glance: what it claims, what held, what did not and why, and one picture."""
     about = chapter.about
     cells = [cell for done in chapter.done for cell in done.cells]
@@ -95,7 +95,7 @@ def _card(chapter: Chapter, shown: _Shown) -> str:
     claims = escape(" ".join(about.about.split()))
     return f"""<div class="card"><h2><a href="#{_chapter_anchor(chapter)}">{escape(about.title)}</a></h2>
 <div class="pair{" drawn" if picture else ""}">{picture}<div><p><b>What it claims.</b> {claims}</p>
-{_held(cells, shown)}</div></div></div>
+{_held(cells, links)}{_unjudged(chapter)}</div></div></div>
 """
 
 
@@ -103,27 +103,30 @@ def _chapter_anchor(chapter: Chapter) -> str:
     return f"paper-{chapter.about.key}"
 
 
-def _chapter(chapter: Chapter) -> str:
+def _chapter(chapter: Chapter, links: _Shown) -> str:
     about = chapter.about
     cells = [cell for done in chapter.done for cell in done.cells]
-    links = "".join(f'<a href="#{_anchor(done)}">{escape(done.item.id)}</a>' for done in chapter.done)
-    sections = "".join(_section(done, chapter.svgs.get(done.item.id, "")) for done in chapter.done)
+    contents = "".join(f'<a href="#{_anchor(done)}">{escape(done.item.id)}</a>' for done in chapter.done)
+    sections = "".join(_section(done, chapter.svgs.get(done.item.id, ""), links) for done in chapter.done)
     run = ""
     if chapter.lanes is not None:
         svg, words = chapter.lanes
         run = f"<section>{_inline(svg, f'lanes-{about.key}', words)}<p>{escape(words)}</p></section>\n"
     return f"""<h2 id="{_chapter_anchor(chapter)}">{escape(about.title)}</h2>
 <p class="soft">All cells: {escape(tally(cells))}. {escape(about.source)}.</p>
-<nav>{links}</nav>
+<nav>{contents}</nav>
 {run}{sections}"""
 
 
-def _held(cells: Sequence[Cell], shown: _Shown) -> str:
-    """List the claims that held in this run, and those that did not and why, in the words of expected.toml."""
+def _held(cells: Sequence[Cell], links: _Shown) -> str:
+    """List the claims that held in this run, and those that did not and why, in the words of expected.toml.
+
+    A miss that belongs to no claim is listed by its own name: none is left out.
+    """
     claims: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.says:
-            claims.setdefault(cell.says, []).append(cell)
+        if cell.says or cell.verdict == "miss":
+            claims.setdefault(cell.says or cell.where, []).append(cell)
     missed = {says: [cell for cell in found if cell.verdict == "miss"] for says, found in claims.items()}
     held = [says for says, misses in missed.items() if not misses]
     text = ""
@@ -134,10 +137,23 @@ def _held(cells: Sequence[Cell], shown: _Shown) -> str:
     for says, misses in missed.items():
         if misses:
             often = f" (in {len(misses)} of {len(claims[says])} places)" if len(claims[says]) > 1 else ""
-            failed.append(f"<li>{escape(says)}{often}: {_why(misses[0])}{shown.link(misses[0].shown_by)}</li>")
+            firsts = {cell.explained or cell.afterwards: cell for cell in reversed(misses)}  # The first of each reason.
+            whys = [f"{_why(cell)}{links.link(cell.shown_by)}" for cell in misses if cell in firsts.values()]
+            failed.append(f"<li>{escape(says)}{often}: {'<br>'.join(whys)}</li>")
     if failed:
         text += f"<p><b>What did not hold, and why.</b></p><ul>{''.join(failed)}</ul>"
     return text
+
+
+def _unjudged(chapter: Chapter) -> str:
+    """List what nothing could be said of, and why."""
+    rows = [
+        f'<li><a href="#{_anchor(done)}">{escape(done.item.id)}</a>, {escape(done.item.title)}: '
+        f"{escape(done.item.unjudged)}.</li>"
+        for done in chapter.done
+        if done.item.unjudged
+    ]
+    return f"<p><b>What could not be judged.</b></p><ul>{''.join(rows)}</ul>" if rows else ""
 
 
 def _ours_in(cells: Sequence[Cell]) -> str:
@@ -147,18 +163,21 @@ def _ours_in(cells: Sequence[Cell]) -> str:
 
 
 def _why(cell: Cell) -> str:
-    against = expected(cell) if cell.published is None else number(cell.published)
+    """Return what was expected, what was found, and why; "there" is what the paper prints, and nothing else."""
+    against = f"{expected(cell)} expected" if cell.published is None else f"{number(cell.published)} there"
+    if cell.kind == "inferred":
+        against = f"{expected(cell)} ± {number(cell.tolerance)} expected"
     why = cell.explained or cell.afterwards or "not explained: this one needs looking at"
-    found = f"{escape(against)} there, {escape(ours(cell))} here ({escape(cell.where)})"
+    found = f"{escape(against)}, {escape(ours(cell))} here ({escape(cell.where)})"
     return f"{found}. <i>Why:</i> {escape(why.rstrip('.'))}."
 
 
-def _section(done: Reproduced, svg: str) -> str:
+def _section(done: Reproduced, svg: str, links: _Shown) -> str:
     worst = "miss" if done.misses else "in band" if done.count("in band") else "beyond the paper"
     small, rest = shown(done), [cell for cell in done.cells if cell not in shown(done)]
     more = ""
     if rest:
-        more = f"<details><summary>{len(rest)} more cells</summary>{_table(rest)}</details>"
+        more = f"<details><summary>{len(rest)} more cells</summary>{_table(rest, links)}</details>"
     again = "".join(
         f"<li>{escape(cell.where)}: <code>{escape(cell.command)}</code></li>" for cell in done.cells if cell.command
     )
@@ -168,16 +187,17 @@ def _section(done: Reproduced, svg: str) -> str:
 <p class="{CLASSES[worst]}">{escape(tally(done.cells))}</p>
 <p>{escape(done.item.caption)}</p>
 <div class="pair{" drawn" if svg else ""}"><div>{_inline(svg, _anchor(done), done.item.title)}</div>
-<div>{_table(small)}{more}
+<div>{_table(small, links)}{more}
 <p class="soft">Make it again: <code>{escape(done.command)}</code></p></div></div></section>
 """
 
 
-def _table(cells: Sequence[Cell]) -> str:
+def _table(cells: Sequence[Cell], links: _Shown) -> str:
     rows = []
     for cell in cells:
         words = cell.explained or cell.afterwards if cell.verdict == "miss" else ""
-        why = f'<br><span class="soft">{escape(words)}</span>' if words else ""
+        words = f"{escape(words.rstrip('.'))}.{links.link(cell.shown_by)}" if words else ""
+        why = f'<br><span class="soft">{words}</span>' if words else ""
         rows.append(
             f'<tr><td class="what" title="{escape(cell.note)}">{escape(cell.where)}{why}</td>'
             f'<td class="{CLASSES[cell.verdict]}" title="{escape(cell.reason)}">{escape(said(cell))}</td>'

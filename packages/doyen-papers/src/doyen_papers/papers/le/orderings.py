@@ -13,6 +13,7 @@ JOINED_SIZES: Final = (10, 50)
 BOTH: Final[tuple[LossModel, ...]] = ("correlated", "uncorrelated")
 MODELS: Final[tuple[LossModel, ...]] = ("none", *BOTH)
 DEPARTURE_LISTEN_S: Final = 3.0
+SMALL: Final = "SUP: uncorrelated - correlated, messages, N up to 50"  # In larger groups the two are equal.
 UNITS: Final[dict[Quantity, str]] = {"tmax": "s", "messages": "messages"}
 
 WORDS: Final[tuple[tuple[str, Quantity], ...]] = (("time", "tmax"), ("messages", "messages"))
@@ -118,6 +119,8 @@ def _outcome(results: Results) -> Outcome:
         gap_cell(where, farthest(_gaps(results, greater, less, "tmax"), 0.5), unit="s")
         for where, greater, less in LATER
     ]
+    small = _gaps(results, _plain("SUP", "uncorrelated"), _plain("SUP", "correlated"), "messages")[: SIZES.index(100)]
+    cells.append(gap_cell(SMALL, narrowest(small), unit="messages"))
     half, whole = (results[wanted].tmax for wanted in HALF_AND_WHOLE)
     cells += _events(results)
     cells.append(gap_cell("uncorrelated: tmax at N=500 - at N=250", gap(0, whole, half), unit="s"))

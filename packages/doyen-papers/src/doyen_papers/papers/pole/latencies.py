@@ -11,6 +11,7 @@ from doyen_papers.papers.pole import model
 from doyen_papers.papers.pole.cells import Results, What, cell, exact, figure_cell, jittered, mean_of
 
 SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
+FINE: Final = tuple(i / 200 for i in range(201))  # By the formula alone, which Figure 7c holds the simulation against.
 UNAWARE: Final = ("history", "rotating")
 SWEPT: Final = ("rotating", "history", "consensus", "worst-case", "request", "latency")
 LEADERS: Final = {"history": "p4", "rotating": "p1", "preference:p3": "p3"}
@@ -161,6 +162,17 @@ def _quoted(results: Results) -> Outcome:
         "1, p=.95, latency - worst-case, worst": worst("1", "latency") - worst("1", "worst-case"),
         "3, p=.95, latency - worst-case, worst": worst("3", "latency") - worst("3", "worst-case"),
     }
+    gaps = {
+        name: [
+            model.worst(_of_7(name, "latency", p).setting) - model.worst(_of_7(name, "worst-case", p).setting)
+            for p in FINE
+        ]
+        for name in "13"
+    }
+    for name, found in gaps.items():
+        where = f"{name}, latency - worst-case, worst"
+        derived[f"{where}, least of all p above 0"] = min(gap for gap in found if gap > 1e-9)
+        derived[f"{where}, greatest of all p"] = max(found)
     return Outcome(cells=[*cells, *numbers(derived)])
 
 
