@@ -154,3 +154,13 @@ def test_a_promise_that_no_voter_may_come_to_is_refused_after_a_recording_that_s
     tape.inputs = tape.inputs[: tape.last(writes)]
     found = audit([*map(Path, _written(tapes, tmp_path))])
     assert found.refused is not None
+
+
+@pytest.mark.parametrize("seed", [2, 4, 7])
+def test_recordings_whose_beginnings_were_overwritten_pass(seed: int, tmp_path: Path) -> None:
+    """With seed 4 a vote is heard twice: it was sent before the recording begins, and, in the same bytes, later."""
+    made = Recorded(tmp_path, seed, record_max=70_000)
+    made.storm(8)
+    found = audit(made.paths)
+    assert found.refused is None, found.refused
+    assert found.trusted

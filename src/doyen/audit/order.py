@@ -56,12 +56,17 @@ class _Row:
         found = [self.sent[(*key, to)] for to in (None, message.to) if (*key, to) in self.sent]
         if found:
             return "sent", min(found)
-        if not life.is_whole and at_s <= life.moments[0].at_s + SLACK_S:
+        if self.may_be_before(message, at_s):
             return "before", -1
         if at_s >= life.moments[-1].at_s - SLACK_S:
             will = isinstance(message.message, msg.Resigned)
             return ("will", self.ends[message.incarnation]) if will else ("after", -1)
         return "nobody", -1
+
+    def may_be_before(self, message: Message, at_s: float) -> bool:
+        """Return whether a message may have been sent before the recording of its process begins."""
+        life = self.lives.get(message.incarnation)
+        return life is not None and not life.is_whole and at_s <= life.moments[0].at_s + SLACK_S
 
 
 def laid(logs: list[Log]) -> Iterator[Placed]:
@@ -72,9 +77,11 @@ def laid(logs: list[Log]) -> Iterator[Placed]:
         if not heads:
             return
         free = [(row, placed) for row in heads if (placed := _placed(rows, row.moments[row.done])) is not None]
-        if not free:  # Each waits for another: no such run can have been.
-            row = min(heads, key=lambda row: row.moments[row.done].at_s)
-            free = [(row, Placed(row.moments[row.done], "nobody"))]
+        if not free:  # Each waits for another: one was sent before, and the same again; or no such run can have been.
+            waiting = [(row, row.moments[row.done]) for row in heads]
+            free = [(row, Placed(moment, "before")) for row, moment in waiting if _may_be_before(rows, moment)]
+        if not free:
+            free = [min(((row, Placed(moment, "nobody")) for row, moment in waiting), key=lambda at: at[1].moment.at_s)]
         row, placed = min(free, key=lambda found: found[1].moment.at_s)
         row.done += 1
         yield placed
@@ -88,3 +95,8 @@ def _placed(rows: dict[str, _Row], moment: Moment) -> Placed | None:
     row = rows.get(came.sender)
     source, after = ("node", -1) if row is None else row.source(came, moment.at_s)
     return None if row is not None and after >= row.done else Placed(moment, source)
+
+
+def _may_be_before(rows: dict[str, _Row], moment: Moment) -> bool:
+    came = moment.came
+    return isinstance(came, Message) and came.sender in rows and rows[came.sender].may_be_before(came, moment.at_s)
