@@ -21,6 +21,7 @@ class Recorded:
         self.folder, self.names, self.rng = folder, names, Random(seed)
         self._voters = fields.pop("voters", names)
         self._starts: Counter[str] = Counter()
+        self._one_file = "record_max" in fields  # Of all processes of a node: the first of them are overwritten.
         network = {key: fields.pop(key) for key in ("loss", "jitter", "duplicates", "disk_delay") if key in fields}
         self._fields = fields
         disk_delay = network.pop("disk_delay", 0)
@@ -38,7 +39,7 @@ class Recorded:
             voters=self._voters,
             state="disk/x",
             newcomer=first,
-            record=str(self.folder / f"{name}-{self._starts[name]}.rec"),
+            record=str(self.folder / (f"{name}.rec" if self._one_file else f"{name}-{self._starts[name]}.rec")),
             seeds=[other for other in self.names if other != name],
             **self._fields,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from doctored import ALL, Doctored, Tape, sends
+from doctored import ALL, Doctored, Tape, persist, sends, writes
 from msgspec.structs import replace
 from recorded import Recorded
 from test_audit import sound as sound
@@ -123,3 +123,51 @@ def test_every_cut_of_a_voter_is_seen_while_others_hear_it(sound: list[Path], tm
         tapes["n0-1"].inputs = whole.inputs[:end]
         found = audit([*map(Path, _written(tapes, tmp_path))])
         assert found.refused is not None or not found.complete, end
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_voter_whose_recording_stopped_comes_back_with_a_later_promise(
+    heard: bool, sound: list[Path], tmp_path: Path
+) -> None:
+    """A full disk, or a machine without power, is no vote that was forgotten."""
+    tapes = _taped(sound)
+    tape = tapes["n2-1"]
+    tape.inputs = tape.inputs[: tape.last(writes)]
+    if not heard:
+        tapes = {name: tapes[name] for name in ("n2-1", "n2-2")}
+    files = _written(tapes, tmp_path)
+    found = audit([*map(Path, files)])
+    assert found.refused is None and not found.complete
+    assert ("n2", "disk") in [(unseen.node, unseen.why) for unseen in found.unseen]
+    shown = CliRunner().invoke(command, files, standalone_mode=False)
+    assert shown.return_value == CUT_OFF
+    said = "  not checked n2 after a recording of it ends: it went on, and wrote a later promise to its disk"
+    assert said in shown.output.splitlines()
+
+
+def test_a_promise_that_no_voter_may_come_to_is_refused_after_a_recording_that_stopped(
+    sound: list[Path], tmp_path: Path
+) -> None:
+    tapes = _taped(sound)
+    tape = tapes["n2-1"]
+    tape.add(tape.last(writes) - 1, persist(2, "n0"))  # The same epoch as it grants n1 next.
+    tape.inputs = tape.inputs[: tape.last(writes)]
+    found = audit([*map(Path, _written(tapes, tmp_path))])
+    assert found.refused is not None
+
+
+@pytest.mark.parametrize("seed", [2, 4, 7])
+def test_recordings_whose_beginnings_were_overwritten_pass(seed: int, tmp_path: Path) -> None:
+    """With seed 4 a vote is heard twice: it was sent before the recording begins, and, in the same bytes, later."""
+    made = Recorded(tmp_path, seed, record_max=70_000)
+    made.storm(8)
+    found = audit(made.paths)
+    assert found.refused is None, found.refused
+    assert found.trusted
+
+
+def test_a_node_that_slept_while_a_beginning_was_overwritten_hears_old_messages(tmp_path: Path) -> None:
+    made = Recorded(tmp_path, 39, names=("n0", "n1", "n2", "n3", "n4"), loss=0.05, duplicates=0.05, record_max=70_000)
+    made.storm(8, ("pause", "crash", "resign", "pause", "slow node"))
+    found = audit(made.paths)
+    assert found.refused is None, found.refused

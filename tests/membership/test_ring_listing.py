@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 
 from doyen.core.clock import Duration, ms
+from doyen.core.codec import Codec
 from doyen.core.effects import Send
-from doyen.core.ids import NodeId
+from doyen.core.ids import Incarnation, NodeId
+from doyen.membership.ring.arbitrator import Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Roster, Seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import (
     Discover,
     Discovered,
+    LeaseRequest,
     Leave,
     News,
     NewsKind,
@@ -22,6 +25,7 @@ from doyen.membership.ring.messages import (
     RosterWanted,
 )
 from doyen.membership.ring.neighbourhood import founding
+from doyen.membership.ring.pair import Pair
 from doyen.membership.ring.spread import PART_MAX, Spread
 from doyen.sim.engine import DROP
 from doyen.sim.node import SimNode
@@ -105,3 +109,36 @@ def test_a_member_that_lacks_a_neighbour_takes_nobody_in(gone: tuple[Seat, ...])
     machine.on_message(joiner.node, Discover(joiner, 1), ms(2))
     (answer,) = [effect.message for effect in out.take() if isinstance(effect, Send)]
     assert isinstance(answer, Discovered) and answer.accepted == (not gone)
+
+
+@pytest.mark.parametrize("address", ["", "10.0.0.1:7946", "[2001:db8::1234:5678]:7946"])
+@pytest.mark.parametrize("length", [6, 12, 24, 64])
+def test_the_list_and_the_news_fit_datagrams_whatever_names_are(length: int, address: str) -> None:
+    """An answer that does not fit never leaves: a newcomer would ask for ever."""
+    seats = [Seat(2**63 + i, NodeId(f"{i:0{length}}"), 2**41, address) for i in range(80)]
+    spread = Spread(Roster(seats[:60]), is_whole=True)
+    for seat in seats[40:60]:
+        spread.learn(News(NewsKind.LEFT, seat), seats[0].name, 1)
+    for key in range(12):
+        spread.learn(News(NewsKind.REIGN, seats[3], 5, 2**63 + key), seats[0].name, 1)
+    for seat in seats[60:]:
+        spread.learn(News(NewsKind.JOINED, seat), seats[0].name, 1)
+    codec = Codec("g" * 64)
+    mine = Version(10**6, frozenset(seats[:6]))
+    pair = Pair(seats[1], mine, 0)
+    said, lines = spread.for_pair(pair), 0
+    while said is not None and said.news:
+        codec.encode(seats[0].node, Incarnation(2**62), "membership", LeaseRequest(2**41, 2**41, 10**6, 10**6, said))
+        lines += len(said.news)
+        pair.told = said.first + len(said.news)
+        said = spread.for_pair(pair)
+    assert lines == spread.length
+    found: list[Seat] = []
+    after, more = -1, True
+    while more:
+        part = spread.part(RosterWanted(2**41, 2**41, after), seats[0])
+        codec.encode(seats[0].node, Incarnation(2**62), "membership", part)
+        assert (len(part.reigns) > 0) == (len(part.gone) > 0) == (after < 0)
+        found += part.seats
+        after, more = part.seats[-1].point, part.more
+    assert found == [*seats[:40], *seats[60:]]

@@ -1,11 +1,15 @@
 """Clocks that a program kept before its run, locks, C libraries and the system's randomness: nothing escapes."""
 
 import asyncio
+import copy
+import copyreg
 import ctypes
 import dataclasses
 import datetime
 import functools
+import importlib
 import os
+import pickle
 import queue
 import random
 import secrets
@@ -15,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,8 +61,8 @@ class Lazy:
     def __init__(self) -> None:
         self.clock = time.time
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         raise LookupError("not configured")
 
     def __getattr__(self, name: str) -> Any:
@@ -255,3 +260,111 @@ def test_all_chance_is_the_seeds() -> None:
     assert not any(a == b for a, b in zip(first[:-1], other[:-1], strict=True))
     assert first[-1] == other[-1] == random.Random(5).random()  # A seed of one's own stays.
     assert random.Random().random() != random.Random().random()
+
+
+# Dates in the run are those of every other program.
+
+
+class Meta(type):
+    """Of a class that its author derives from a date."""
+
+
+BY_TYPE = {datetime.datetime: "datetime", datetime.date: "date"}
+
+
+def pickled() -> None:
+    for made in (datetime.datetime.now(datetime.UTC), datetime.date.today()):
+        data = pickle.dumps(made)
+        assert pickle.loads(data) == made == copy.deepcopy(made)
+        PICKLES.append((data, made))
+    assert pickle.loads(pickle.dumps(datetime.datetime)) is datetime.datetime
+
+
+def looked_up() -> None:
+    made: Any = datetime.datetime.now()
+    assert BY_TYPE[datetime.datetime] == BY_TYPE[type(made)] == "datetime" != BY_TYPE[datetime.date] == "date"
+    assert type(made) == datetime.datetime != datetime.date  # noqa: E721
+    assert issubclass(datetime.datetime, datetime.date) and not issubclass(datetime.date, datetime.datetime)
+
+
+def derived() -> None:
+    class Day(datetime.datetime):
+        def hours(self) -> int:
+            return 24
+
+    day: Any = Day(2026, 1, 1)
+    assert type(day) is type(Day.now()) is type(Day.today()) is Day and day.hours() == 24
+    assert Day.now().year == 2026 and isinstance(day, datetime.datetime)
+    assert not isinstance(datetime.datetime.now(), Day) and not issubclass(datetime.datetime, Day)
+    assert Day != datetime.datetime and len({Day, datetime.datetime}) == 2
+
+
+def imported() -> None:
+    kept_late = importlib.import_module("kept_late")
+    assert kept_late.Day(2026, 1, 1).year == 2026
+    assert [read().year for read in (kept_late.now, kept_late.by_default, kept_late.Kept.now)] == [2026] * 3
+    assert kept_late.datetime.now().year == kept_late.Kept.kind.now().year == 2026
+
+
+LATE = """
+from datetime import date, datetime
+from test_kept import Meta
+class Day(date, metaclass=Meta): pass
+now = datetime.now
+def by_default(read=datetime.now): return read()
+class Kept:
+    now, kind = datetime.now, datetime
+"""
+PICKLES: list[tuple[bytes, Any]] = []
+
+
+@pytest.mark.parametrize("use", [pickled, looked_up, derived, imported])
+def test_dates_are_used_as_anywhere_else(
+    use: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept_late.py").write_text(LATE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "test_kept", sys.modules[__name__])
+    monkeypatch.delitem(sys.modules, "kept_late", raising=False)
+    PICKLES.clear()
+    done = []
+
+    async def program(node: doyen.Node) -> None:
+        use()
+        done.append(True)
+
+    table, loaders = dict(copyreg.dispatch_table), dict(vars(SourceFileLoader))
+    with Cluster(1, seed=1, wall_clock="made-up", program=program) as cluster:
+        cluster.run_for(1)
+    assert done
+    assert (table, loaders) == (copyreg.dispatch_table, dict(vars(SourceFileLoader)))
+    assert all(pickle.loads(data) == made and data == pickle.dumps(made) for data, made in PICKLES)
+    late = sys.modules.pop("kept_late", None)
+    if late is not None:
+        assert late.datetime is late.Kept.kind is datetime.datetime and late.now.__self__ is datetime.datetime
+
+
+class Rows(list[Any]):
+    """Asks a data base when it is looked at."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("was iterated")
+
+
+class Lookup(dict[str, Any]):
+    def items(self) -> Any:
+        raise AssertionError("was asked")
+
+    values = items
+
+
+ROWS, LOOKUP = Rows([time.time]), Lookup(clock=time.time, rows=Rows([time.time]))
+
+
+@pytest.mark.parametrize("read", [lambda: ROWS[0](), lambda: LOOKUP["clock"](), lambda: LOOKUP["rows"][0]()])
+def test_collections_of_their_own_kind_are_looked_into_without_their_code(read: Callable[[], float]) -> None:
+    async def program(node: doyen.Node) -> None:
+        read()
+
+    with Cluster(1, seed=1, program=program) as cluster, pytest.raises(EscapedMadeUpTime):
+        cluster.run_for(1)

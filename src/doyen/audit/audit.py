@@ -36,7 +36,9 @@ class Unseen(Struct, frozen=True):
     """Messages of one node that were heard, and whose sending no recording could show."""
 
     node: str
-    why: str  # "node", "process": there is no recording of it; "before", "after": its recording has only the rest.
+    # "node", "process": there is no recording of it; "before", "after": its recording has only the rest; "disk": it
+    # wrote a later promise than any recording shows.
+    why: str
     messages: int
 
     def __str__(self) -> str:
@@ -46,6 +48,7 @@ class Unseen(Struct, frozen=True):
             "process": f"a process of {self.node} of which there is no recording, and others heard {heard} of it",
             "before": f"{self.node} before its recording begins, of which others heard {heard}",
             "after": f"{self.node} after its recording ends: it went on, or sent its last, and others heard {heard}",
+            "disk": f"{self.node} after a recording of it ends: it went on, and wrote a later promise to its disk",
         }[self.why]
 
 
@@ -180,11 +183,23 @@ class _Auditor:
         if came.record is None and not came.newcomer:
             self._mute.add(node)
             state.assume_start(node, FRESH)
+        elif node in self._seen and self._went_on(node, record):
+            self.unseen[node, "disk"] += 0  # Nobody heard a message of that.
+            self.trusted += 1
+            self._do(moment, "assume_start", self.state.assume_start, node, record)
         elif node in self._seen:
             self._do(moment, "restart", self.state.restart, node, record)
         else:
             self._do(moment, "assume_start", self.state.assume_start, node, record)
         self._seen.add(node)
+
+    def _went_on(self, node: str, record: Record) -> bool:
+        """Return whether a promise is later than all that a recording shows: then it had ended before its node did.
+
+        A recorder may have stopped, a machine may have lost its power, the file of a process may be missing.
+        """
+        known = (self.state.disk[node], *self.state.writing[node])
+        return record not in known and any(_is_later(record, earlier) for earlier in known)
 
     def _resume(self, moment: Moment, came: Resume) -> None:
         node, state = moment.node, self.state
@@ -286,3 +301,9 @@ class _Auditor:
                 self._do(moment, "ack", self.state.ack, node, Beat(sent.to, message.epoch, message.number))
             case msg.Resigned():
                 self._do(moment, "resign", self.state.resign, node, message.epoch)
+
+
+def _is_later(record: Record, earlier: Record) -> bool:
+    """Return whether a voter may have come from one promise to another: each epoch is granted once."""
+    again = record.granted == earlier.granted and record.to == earlier.to
+    return record.epoch >= earlier.epoch and (again or record.granted > earlier.granted)

@@ -4,6 +4,7 @@ Among what may come next, wall clocks decide; the verdict does not depend on the
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ class _Row:
         self.moments: list[Moment] = []
         self.ends: dict[int, int] = {}  # By incarnation: where it ends.
         self.done = 0
+        self._awake_at: dict[float, float] = {}
         for life in log.lives:
             last = life.moments[-1]
             self.ends[life.incarnation] = len(self.moments) + len(life.moments)
@@ -43,8 +45,8 @@ class _Row:
                 if isinstance(deed, Message):
                     self.sent.setdefault((deed.incarnation, deed.data, deed.to), place)
 
-    def source(self, message: Message, at_s: float) -> tuple[str, int]:
-        """Return where a message comes from, and after which of this node's moments it may be heard."""
+    def source(self, message: Message, at_s: float, by: "_Row") -> tuple[str, int]:
+        """Return where a message comes from that another node heard, and after which moments of this one it may be."""
         life = self.lives.get(message.incarnation)
         if life is None:
             return "process", -1
@@ -52,12 +54,28 @@ class _Row:
         found = [self.sent[(*key, to)] for to in (None, message.to) if (*key, to) in self.sent]
         if found:
             return "sent", min(found)
-        if not life.is_whole and at_s <= life.moments[0].at_s + SLACK_S:
+        if self.may_be_before(message, at_s, by):
             return "before", -1
         if at_s >= life.moments[-1].at_s - SLACK_S:
             will = isinstance(message.message, msg.Resigned)
             return ("will", self.ends[message.incarnation]) if will else ("after", -1)
         return "nobody", -1
+
+    def may_be_before(self, message: Message, at_s: float, by: "_Row") -> bool:
+        """Return whether a message may have been sent before the recording of its process begins."""
+        life = self.lives.get(message.incarnation)
+        return life is not None and not life.is_whole and at_s <= by.awake_at(life.moments[0].at_s + SLACK_S)
+
+    def awake_at(self, at_s: float) -> float:
+        """Return that moment; where this node was asleep then, one shortly after it woke: it hears old messages."""
+        found = self._awake_at.get(at_s)
+        if found is None:
+            found = at_s
+            for earlier, later in pairwise(self.moments):
+                if earlier.at_s <= at_s < later.at_s and later.at_s - earlier.at_s > SLACK_S:
+                    found = later.at_s + SLACK_S
+            self._awake_at[at_s] = found
+        return found
 
 
 def laid(logs: list[Log]) -> Iterator[Placed]:
@@ -68,9 +86,11 @@ def laid(logs: list[Log]) -> Iterator[Placed]:
         if not heads:
             return
         free = [(row, placed) for row in heads if (placed := _placed(rows, row.moments[row.done])) is not None]
-        if not free:  # Each waits for another: no such run can have been.
-            row = min(heads, key=lambda row: row.moments[row.done].at_s)
-            free = [(row, Placed(row.moments[row.done], "nobody"))]
+        if not free:  # Each waits for another: one was sent before, and the same again; or no such run can have been.
+            waiting = [(row, row.moments[row.done]) for row in heads]
+            free = [(row, Placed(moment, "before")) for row, moment in waiting if _may_be_before(rows, moment)]
+        if not free:
+            free = [min(((row, Placed(moment, "nobody")) for row, moment in waiting), key=lambda at: at[1].moment.at_s)]
         row, placed = min(free, key=lambda found: found[1].moment.at_s)
         row.done += 1
         yield placed
@@ -82,5 +102,10 @@ def _placed(rows: dict[str, _Row], moment: Moment) -> Placed | None:
     if not isinstance(came, Message):
         return Placed(moment)
     row = rows.get(came.sender)
-    source, after = ("node", -1) if row is None else row.source(came, moment.at_s)
+    source, after = ("node", -1) if row is None else row.source(came, moment.at_s, rows[moment.node])
     return None if row is not None and after >= row.done else Placed(moment, source)
+
+
+def _may_be_before(rows: dict[str, _Row], moment: Moment) -> bool:
+    came, by = moment.came, rows[moment.node]
+    return isinstance(came, Message) and came.sender in rows and rows[came.sender].may_be_before(came, moment.at_s, by)

@@ -49,7 +49,7 @@ def command(files: tuple[Path, ...], as_json: bool) -> int:
         _show(found, steps)
     if found.refused is not None:
         return 1
-    return CUT_OFF if any(unseen.why == "after" for unseen in found.unseen) else 0
+    return CUT_OFF if any(unseen.why in ("after", "disk") for unseen in found.unseen) else 0
 
 
 def _show(found: Audit, steps: int) -> None:
@@ -69,4 +69,4 @@ def _show(found: Audit, steps: int) -> None:
     for unseen in found.unseen:
         click.echo(f"  not checked {unseen}")
     if found.trusted:
-        click.echo(f"  on trust    {found.trusted:,} messages and leaders that no recording shows")
+        click.echo(f"  on trust    {found.trusted:,} messages, leaders and promises that no recording shows")

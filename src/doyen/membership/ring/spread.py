@@ -4,17 +4,25 @@ Every member keeps a log of what was news to it, and each pair how much of it th
 messages until they are.  In quiet, news passes at least k members per T_l in both directions.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Instant
+from doyen.core.codec import payload_max
+from doyen.core.ids import NAME_MAX, NodeId
 from doyen.membership.ring.geometry import Name, Roster, Seat, distance
 from doyen.membership.ring.messages import News, NewsKind, RosterPart, RosterWanted, Said
 from doyen.membership.ring.pair import Pair
 
-LINES_MAX: Final = 8  # Per message: it must fit a datagram together with a neighbourhood.
+LINES_MAX: Final = 8  # Per message, and no more than fit a datagram together with a neighbourhood.
 LOG_MAX: Final = 4096
-PART_MAX: Final = 24  # Seats in a piece of the member list: it must fit a datagram.
+PART_MAX: Final = 24  # Seats in a piece of the member list, and no more than fit a datagram.
+NUMBERS_MAX: Final = 64  # The bytes of what a message holds besides: at most five numbers, and lengths.
+ROOM: Final = payload_max("g" * NAME_MAX, NodeId("n" * NAME_MAX), "membership") - NUMBERS_MAX
+_encode = Encoder().encode
+T = TypeVar("T")
 
 
 class Spread:
@@ -42,13 +50,9 @@ class Spread:
             return None
         pair.owes = False
         start = max(pair.told - self._trimmed, 0)
-        return Said(
-            tuple(self._log[start : start + LINES_MAX]),
-            start + self._trimmed,
-            pair.heard,
-            pair.mine.number if version else 0,
-            tuple(sorted(pair.mine.members)) if version else None,
-        )
+        members = tuple(sorted(pair.mine.members)) if version else None
+        lines = _fitting(self._log[start : start + LINES_MAX], ROOM - _size(members))
+        return Said(lines, start + self._trimmed, pair.heard, pair.mine.number if version else 0, members)
 
     def read(self, pair: Pair, said: Said) -> tuple[News, ...]:
         """Return the lines that this pair had not brought before, to be learned."""
@@ -111,15 +115,28 @@ class Spread:
     def part(self, message: RosterWanted, me: Seat) -> RosterPart:
         """Return the piece of the member list that a newcomer asks for."""
         seats = self.roster.after(message.after, PART_MAX + 1)
-        is_first = message.after < 0
-        return RosterPart(
-            me.incarnation,
-            message.incarnation,
-            tuple(seats[:PART_MAX]),
-            tuple(self.roster.gone)[-PART_MAX // 2 :] if is_first else (),
-            len(seats) > PART_MAX,
-            tuple(self._reigns.values())[-LINES_MAX:] if is_first else (),
-        )
+        gone: tuple[Name, ...] = ()
+        reigns: tuple[News, ...] = ()
+        if message.after < 0:  # The first piece: the latest of both, in a third of the room each.
+            gone = _fitting(tuple(self.roster.gone)[: -PART_MAX // 2 - 1 : -1], ROOM // 3)[::-1]
+            reigns = _fitting(tuple(self._reigns.values())[: -LINES_MAX - 1 : -1], ROOM // 3)[::-1]
+        part = _fitting(seats[:PART_MAX], ROOM - _size(gone) - _size(reigns))
+        return RosterPart(me.incarnation, message.incarnation, part, gone, len(seats) > len(part), reigns)
+
+
+def _size(thing: Any) -> int:
+    return len(_encode(thing))
+
+
+def _fitting(items: Sequence[T], room: int) -> tuple[T, ...]:
+    """Return as many of the first items as fit in `room` bytes, one at least: names are up to 64 bytes long."""
+    count = 0
+    for item in items:
+        room -= _size(item)
+        if room < 0:
+            break
+        count += 1
+    return tuple(items[: max(count, 1)])
 
 
 def _is_later(line: News, latest: News) -> bool:

@@ -238,50 +238,63 @@ def _waiting(name: str, real: Any) -> Callable[..., Any]:
 
 
 class _Alike(type):
-    """Makes the replaced class of `datetime` accept what the real one made."""
+    """Makes the replaced class of `datetime` accept what the real one made, and equal it where types are looked up.
+
+    A class that a program derives from it is none of these.
+    """
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, cls.__mro__[1])
+        return isinstance(value, cls.__mro__[1]) if "STANDS_IN" in vars(cls) else type.__instancecheck__(cls, value)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, cls.__mro__[1])
+        return issubclass(other, cls.__mro__[1]) if "STANDS_IN" in vars(cls) else type.__subclasscheck__(cls, other)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or ("STANDS_IN" in vars(cls) and cls.__mro__[1] is other)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(cls.__mro__[1] if "STANDS_IN" in vars(cls) else cls)
 
 
 class _Datetime(datetime.datetime, metaclass=_Alike):
+    STANDS_IN: Final = True
+
     def __new__(cls, *given: Any, **named: Any) -> Any:
-        return cls.__mro__[1](*given, **named)
+        return super().__new__(cls.__mro__[1] if "STANDS_IN" in vars(cls) else cls, *given, **named)
 
     @classmethod
     def now(cls, tz: Any = None) -> Any:
         of = _checked("datetime.now()", sys._getframe(1).f_code.co_filename)
-        real: Any = cls.__mro__[1]
-        return real.now(tz) if of is None else real.fromtimestamp(of.wall_ns() / 1e9, tz)
+        return super().now(tz) if of is None else super().fromtimestamp(of.wall_ns() / 1e9, tz)
 
     @classmethod
     def utcnow(cls) -> Any:
         of = _checked("datetime.utcnow()", sys._getframe(1).f_code.co_filename)
         made = datetime.timezone.utc  # noqa: UP017
-        real: Any = cls.__mro__[1]
-        now = real.now(made) if of is None else real.fromtimestamp(of.wall_ns() / 1e9, made)
+        now = super().now(made) if of is None else super().fromtimestamp(of.wall_ns() / 1e9, made)
         return now.replace(tzinfo=None)
 
     @classmethod
     def today(cls) -> Any:
         of = _checked("datetime.today()", sys._getframe(1).f_code.co_filename)
-        real: Any = cls.__mro__[1]
-        return real.today() if of is None else real.fromtimestamp(of.wall_ns() / 1e9)
+        return super().now() if of is None else super().fromtimestamp(of.wall_ns() / 1e9)
 
 
 class _Date(datetime.date, metaclass=_Alike):
+    STANDS_IN: Final = True
+
     def __new__(cls, *given: Any, **named: Any) -> Any:
-        return cls.__mro__[1](*given, **named)
+        return super().__new__(cls.__mro__[1] if "STANDS_IN" in vars(cls) else cls, *given, **named)
 
     @classmethod
     def today(cls) -> Any:
         of = _checked("date.today()", sys._getframe(1).f_code.co_filename)
-        real: Any = cls.__mro__[1]
-        return real.today() if of is None else real.fromtimestamp(of.wall_ns() / 1e9)
+        return super().today() if of is None else super().fromtimestamp(of.wall_ns() / 1e9)
 
+
+for _kind in (_Datetime, _Date):  # So that a pickle names the real one, and reads as it.
+    _kind.__module__, _kind.__name__ = "datetime", _kind.__mro__[1].__name__
+    _kind.__qualname__ = _kind.__name__
 
 _CALENDARS: Final = ("localtime", "gmtime", "ctime", "asctime", "strftime")
 

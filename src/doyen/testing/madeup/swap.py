@@ -5,6 +5,7 @@ arguments, variables of functions, dicts, lists.  What a program reaches, object
 it may be younger, or put away by `gc.freeze()`.  A tuple cannot be changed, nor a variable of a running function.
 """
 
+import copyreg
 import datetime
 import gc
 import random
@@ -13,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -123,9 +125,9 @@ def _of(holder: Any, *, locks: bool = False) -> Iterator[Place]:
             yield from _in(holder, enumerate(holder.__defaults__ or ()), locks=locks)
             yield from _in(holder.__kwdefaults__, [*(holder.__kwdefaults__ or {}).items()], locks=locks)
         case dict():
-            yield from _in(holder, [*holder.items()], locks=locks)
+            yield from _in(holder, [*dict.items(holder)], locks=locks)
         case list():
-            yield from _in(holder, enumerate(holder), locks=locks)
+            yield from _in(holder, enumerate([*list.__iter__(holder)]), locks=locks)
         case staticmethod():
             yield from _in(holder, [("__func__", holder.__func__)])
         case partial():
@@ -235,9 +237,9 @@ def _behind(holder: Any) -> Iterable[Any]:
         case type():
             return [*vars(holder).values(), *holder.__mro__[1:]]
         case dict():
-            return [*holder.values()]
+            return [*dict.values(holder)]
         case list() | tuple() | set() | frozenset():
-            return holder
+            return gc.get_referents(holder)  # A class of its own may do what it likes when it is iterated.
         case staticmethod() | classmethod():
             return [holder.__func__]
         case property():
@@ -274,6 +276,74 @@ _depth = 0
 _hooked = False
 
 
+def _swapped(places: Iterable[Place]) -> Iterator[Place]:
+    """Put what stands for the real things in their places, and yield these."""
+    for place in places:
+        if place.holds(place.real):
+            with suppress(TypeError, AttributeError):  # Some classes cannot be changed.
+                place.put(place.fake)
+                yield place
+
+
+@contextmanager
+def _pickled() -> Iterator[None]:
+    """Have dates name the class that stands for theirs: a pickle finds no other by that name meanwhile."""
+    table: Any = copyreg.dispatch_table
+    before = {kind: table[kind] for kind in _DATES if kind in table}
+    table.update(dict.fromkeys(_DATES, _reduced))
+    try:
+        yield
+    finally:
+        for kind in _DATES:
+            table.pop(kind, None)
+        table.update(before)
+
+
+def _reduced(date: Any) -> Any:
+    kind, *rest = date.__reduce_ex__(4)
+    return (_FAKES[id(kind)][1], *rest)
+
+
+@contextmanager
+def _imported(swapped: list[Place]) -> Iterator[None]:
+    """Show the real classes of `datetime` to modules that are imported meanwhile, and then what stands for them.
+
+    Such a module may derive a class from one of them, with a metaclass of its own, or be in C.
+    """
+
+    fresh: list[dict[str, Any]] = []
+
+    def executing(real: Any) -> Any:
+        def execute(loader: Any, module: Any) -> Any:
+            shown = [kind for kind in _DATES if vars(datetime)[kind.__name__] is not kind]
+            if isinstance(module, ModuleType):
+                fresh.append(vars(module))
+            for kind in shown:
+                setattr(datetime, kind.__name__, kind)
+            try:
+                return real(loader, module)
+            finally:
+                for kind in shown:
+                    setattr(datetime, kind.__name__, _FAKES[id(kind)][1])
+                if shown and fresh:  # The outermost import.
+                    found = [place for names in fresh for place in _in(names, [*names.items()])]
+                    fresh.clear()
+                    swapped.extend(_swapped([*found, *_collected()]))
+
+        return execute
+
+    in_c = ExtensionFileLoader
+    steps = [(SourceFileLoader, "exec_module"), (in_c, "create_module"), (in_c, "exec_module")]
+    before = [(owner, name, name in vars(owner), getattr(owner, name)) for owner, name in steps]
+    for owner, name, _, real in before:
+        setattr(owner, name, executing(real))
+    try:
+        yield
+    finally:
+        for owner, name, own, real in before:
+            setattr(owner, name, real) if own else delattr(owner, name)
+
+
 @contextmanager
 def made_up(chance: random.Random, places: Iterable[Place] = ()) -> Iterator[None]:
     """Replace the clocks while a run lasts; `chance` stands for the global random stream meanwhile.
@@ -293,12 +363,8 @@ def made_up(chance: random.Random, places: Iterable[Place] = ()) -> Iterator[Non
     _depth += 1
     swapped: list[Place] = []
     try:
-        for place in (*_bound, *_kept, *places):
-            if place.holds(place.real):
-                with suppress(TypeError, AttributeError):  # Some classes cannot be changed.
-                    place.put(place.fake)
-                    swapped.append(place)
-        with standing_in():
+        swapped += _swapped((*_bound, *_kept, *places))
+        with standing_in(), _pickled(), _imported(swapped):
             yield
     finally:
         _depth -= 1
