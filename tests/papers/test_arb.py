@@ -7,11 +7,12 @@ import pytest
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.membership.ring import arbitrator, geometry
+from doyen.membership.ring import geometry
 from doyen.membership.ring.admission import Admission
-from doyen.membership.ring.arbitrator import Arbitrator
+from doyen.membership.ring.arbitrator import Arbitrator, Judgement
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.messages import Verdict
 from doyen.membership.ring.pair import Pair
 from doyen_papers.analysis.arbitration import arbitrator_sets, arbitrator_sets_bound
 from doyen_papers.papers import paper
@@ -74,7 +75,7 @@ def test_theorem_3_is_missed_where_some_ack_whom_they_suspect(monkeypatch: pytes
 
 
 def test_theorem_4_and_corollary_2_are_missed_where_both_are_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Arbitrator, "judge", lambda *_: arbitrator._ACCEPT)
+    monkeypatch.setattr(Arbitrator, "judge", lambda *_: Judgement(Verdict.ACCEPT))
     assert missed("theorem4") == {"pairwise: suspicion to departure, longest"}  # The central group has its own memory.
     assert len(missed("corollary2", 4)) == 2
 
@@ -115,7 +116,7 @@ def test_theorem_8_is_missed_where_a_phase_takes_longer(monkeypatch: pytest.Monk
 
 def test_the_groups_of_a_node_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the printed bound there are 72 at most; a count of larger groups is another number."""
-    assert theorems._groups_of_a_node() == arbitrator_sets(3) < arbitrator_sets_bound(3)
+    assert theorems.groups_of_a_node() == arbitrator_sets(3) < arbitrator_sets_bound(3)
     everybody = frozenset(geometry.seat(NodeId(f"n{i:02d}")) for i in range(NODES))
     monkeypatch.setattr(theorems, "group", lambda *_: everybody)
     assert missed("overhead", 2) == {"groups that a node is in"}

@@ -78,7 +78,7 @@ LAYERS = {
     "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",
-        "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
+        "asyncio copyreg importlib msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
         typing="doyen.node doyen.postmortem",
     ),
@@ -128,7 +128,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
+        "doyen doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib",
         "files",

@@ -39,9 +39,12 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "testing.madeup.doubles._libraries": "ctypes makes a class for each C library",
     "testing.madeup.doubles.pairs": "asks the platform and the release of Python what they have",
     "testing.madeup.doubles.standing_in": REPLACES,
+    "testing.madeup.refusal": "a class that stands for another bears its name",
     "testing.madeup.swap": REPLACES,
     "testing.madeup.swap._fake_of": REPLACES,
+    "testing.madeup.swap._imported": REPLACES,
     "testing.madeup.swap._is_users": "asks a module for its file",
+    "testing.madeup.swap.execute": REPLACES,
     "testing.madeup.swap.holds": REPLACES,
     "testing.madeup.swap.put": REPLACES,
 }

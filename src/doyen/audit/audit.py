@@ -10,7 +10,7 @@ from msgspec import Struct
 from doyen.audit.electorates import agree
 from doyen.audit.moments import Begin, Deed, End, Log, Message, Moment, Persist, Resume, read
 from doyen.audit.order import UNSEEN, Placed, laid
-from doyen.audit.spec import FRESH, Answer, Beat, Record, Refused, Safety, need
+from doyen.audit.spec import FRESH, Beat, Record, Refused, Safety, need
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
 from doyen.election.pole import messages as msg
@@ -207,7 +207,7 @@ class _Auditor:
         state.clock[node] = moment.now
         state.assume_start(node, came.record)
         state.bound[node], state.lead[node] = came.bound, came.lead
-        state.answer[node] = {name: Answer(came.lead, at) for name, at in came.answers.items()}
+        state.answer[node] = dict(came.answers)
         if came.lead:
             state.assume_led(node, came.lead)
         self._seen.add(node)

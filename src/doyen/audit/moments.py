@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from doyen.audit.spec import NO_ONE, Record
+from doyen.audit.spec import NO_ONE, Answer, Record
 from doyen.core.clock import NEVER, Instant
 from doyen.core.codec import SHORT, Header
 from doyen.core.ids import NodeId
@@ -18,6 +18,7 @@ from doyen.election.pole import messages as msg
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.promise import VoterRecord
+from doyen.election.pole.reign import Lease
 from doyen.errors import ConfigError, RemoteProtocolError, TransportError
 from doyen.net.recording.format import Durable, Effect, Fired, Heard, Input, Started
 from doyen.net.recording.format import Header as SegmentHeader
@@ -62,7 +63,7 @@ class Resume(Struct, frozen=True):
     record: Record
     bound: Instant
     lead: int
-    answers: dict[str, Instant]
+    answers: dict[str, Answer]  # To its lease, and to a claim that it may have besides.
     electorate: Electorate
     stamp: tuple[int, int] = (0, 0)
 
@@ -163,13 +164,12 @@ def _first(path: Path, header: SegmentHeader, voters: frozenset[NodeId]) -> Mome
     origin, came = header.origin, Begin(None, False, Electorate(0, voters))
     if header.state is not None:
         machine: Any = loaded(path, Rebuilt).ports[ELECTION].machine
-        lease = machine.reign.lease if machine.is_leader else None
-        answers = {} if lease is None else {name: lease.last_answered(name) for name in lease.electorate.names}
+        lead = machine.term.number if machine.is_leader else 0
         resumed = Resume(
             record_of(machine.voter.promise),
             machine.voter.bound_until,
-            machine.term.number if machine.is_leader else 0,
-            {name: at for name, at in answers.items() if at >= 0},
+            lead,
+            _answers(machine.reign.lease if lead else None, lead) | _answers(machine.reign.claim, machine.reign.epoch),
             machine.electorate,
             machine.voter.stamp,
         )
@@ -185,6 +185,14 @@ def _first(path: Path, header: SegmentHeader, voters: frozenset[NodeId]) -> Mome
     else:
         begun = Begin(record_of(record), newcomer, charter.electorate, charter.stamp)
     return _made(path, 0, header.now, header, came=begun)
+
+
+def _answers(lease: Lease | None, epoch: int) -> dict[str, Answer]:
+    """Return the acks that a claim or a lease has."""
+    if lease is None:
+        return {}
+    last = {str(name): lease.last_answered(name) for name in lease.electorate.names}
+    return {name: Answer(epoch, at) for name, at in last.items() if at >= 0}
 
 
 def record_of(record: VoterRecord) -> Record:

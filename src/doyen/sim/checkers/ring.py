@@ -70,9 +70,10 @@ class RingWatch(Watch):
         crashes = [(at, "crashed") for at in self.crashed_at.values()]
         _, why = max([*crashes, *((at, fact.why) for at, fact in self.departures)], default=(0, "never there"))
         legal = ("crashed", "asked", "asleep")
-        two = [fact for _, fact in self.departures[-2:] if fact.why == "outvoted" and len(fact.group) == 2]
-        if len(two) == 2 and two[0].group == two[1].group:
-            return None  # Each of the last two accused the other: of two, one is no majority.
+        for size in (2, 3):  # Each accused the next: of two, one is no majority; of three, each has the third's vote.
+            groups = [frozenset(fact.group) for _, fact in self.departures[-size:] if fact.why == "outvoted"]
+            if len(groups) == size == len(groups[0]) and len({*groups}) == 1:
+                return None
         return None if why in legal else f"no group had lost its majority, and the last to leave was {why}"
 
 
@@ -124,7 +125,7 @@ class ComesToRest(_OfTheRing):
     name = "rest"
     rule = (
         "ring: in quiet time it comes to rest; it is empty only if a group had lost its majority, the last member "
-        "crashed, slept or left, or the last two outvoted each other"
+        "crashed, slept or left, or the last two or three outvoted each other"
     )
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:

@@ -110,12 +110,12 @@ def _overhead(results: Results) -> Outcome:
             *numbers({"leasing messages per node and T_l": sum(sent) / len(sent)}),
             _worst("members of a group, least", crashed, sizes, min, unit=""),
             _worst("members of a group, most", crashed, sizes, max, unit=""),
-            *numbers({"groups that a node is in": float(_groups_of_a_node())}),
+            *numbers({"groups that a node is in": float(groups_of_a_node())}),
         ]
     )
 
 
-def _groups_of_a_node() -> int:
+def groups_of_a_node() -> int:
     """Return the groups that a node of a ring is in, counted: of all pairs of neighbours, those that ask it."""
     ring = founding((seat(NodeId(f"n{i:02d}")) for i in range(NODES)), EACH_SIDE)
     asked: Counter[Seat] = Counter()
