@@ -11,6 +11,7 @@ from doyen.audit.electorates import agree
 from doyen.audit.moments import Begin, Deed, End, Log, Message, Moment, Persist, Resume, read
 from doyen.audit.order import UNSEEN, Placed, laid
 from doyen.audit.spec import FRESH, Beat, Record, Refused, Safety, need
+from doyen.core.clock import ms
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
 from doyen.election.pole import messages as msg
@@ -142,6 +143,8 @@ class _Auditor:
         self._keep = keep
         self._recorded = {log.node for log in logs}
         self._seen: set[str] = set()  # Nodes of which a process was seen.
+        # By node: when what is left of its recording begins, by its clock.
+        self._resumes_at = {life.node: life.moments[0].now for log in logs for life in log.lives if not life.is_whole}
         self._mute: set[str] = set()  # Nodes that have lost their records.
         # By node: the electorates of its present reign; while voters are replaced, any of them is enough.
         self._electorates: dict[str, list[Electorate]] = {}
@@ -225,11 +228,12 @@ class _Auditor:
             self.unseen[sender, placed.source] += 1
         match message:
             case msg.Heartbeat() if unknown:
-                state.assume_beat(Beat(sender, message.epoch, message.number))
+                self._assume_beat(Beat(sender, message.epoch, message.number))
                 if message.acting:
                     state.assume_led(sender, message.epoch)
             case msg.HeartbeatAck() if message.granted:
                 beat = Beat(node, message.epoch, message.number)
+                self._assume_early(beat)
                 if beat in state.beats:  # Else it answers an earlier process of that name.
                     if unknown:
                         state.assume_ack(sender, beat)
@@ -240,6 +244,18 @@ class _Auditor:
                 elif unknown:
                     state.assume_end(sender, message.epoch)
                 self._do(moment, "release", self.state.release, node, sender, message.epoch)
+
+    def _assume_early(self, beat: Beat) -> None:
+        """Take a heartbeat on trust that was sent before what is left of its sender's recording."""
+        if beat not in self.state.beats and beat.number * ms(1) < self._resumes_at.get(beat.node, 0):
+            self._assume_beat(beat)
+            self.trusted += 1
+            self.unseen[beat.node, "before"] += 1
+
+    def _assume_beat(self, beat: Beat) -> None:
+        """Numbers follow the clock, so that a number tells when it was sent, to the millisecond."""
+        latest = max(self.state.clock[beat.node], self._resumes_at.get(beat.node, 0))
+        self.state.assume_beat(beat, min((beat.number + 1) * ms(1), latest))
 
     # What a node does.
 
@@ -298,7 +314,9 @@ class _Auditor:
                 self._do(moment, "claim", self.state.claim, beat, acting=message.acting)
             case msg.HeartbeatAck() if message.granted and sent.to is not None:
                 self._check_votes(node)
-                self._do(moment, "ack", self.state.ack, node, Beat(sent.to, message.epoch, message.number))
+                beat = Beat(sent.to, message.epoch, message.number)
+                self._assume_early(beat)
+                self._do(moment, "ack", self.state.ack, node, beat)
             case msg.Resigned():
                 self._do(moment, "resign", self.state.resign, node, message.epoch)
 

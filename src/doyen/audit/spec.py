@@ -252,8 +252,8 @@ class Safety:
         self.lead[node] = 0
         self.answer[node] = {}
 
-    def assume_beat(self, beat: Beat) -> None:
-        self.beats.setdefault(beat, self.clock.get(beat.node, 0))
+    def assume_beat(self, beat: Beat, sent_at: Instant) -> None:
+        self.beats.setdefault(beat, sent_at)
         self.claimed.add((beat.node, beat.epoch))
 
     def assume_ack(self, voter: Node, beat: Beat) -> None:
