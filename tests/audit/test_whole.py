@@ -166,13 +166,14 @@ def test_recordings_whose_beginnings_were_overwritten_pass(seed: int, tmp_path: 
     assert found.trusted
 
 
-@pytest.mark.parametrize(("seed", "size"), [(35, 5), (39, 5), (1006, 3)])
+@pytest.mark.parametrize(("seed", "size"), [(35, 5), (39, 5), (1006, 3), (2123, 5)])
 def test_a_storm_with_sleepers_passes_though_its_beginning_was_overwritten(
     seed: int, size: int, tmp_path: Path
 ) -> None:
     """Seed 39 has a sleeper that hears old messages, seed 35 a file that begins in the middle of a claim.
 
-    With seed 1006 a leader counts an ack of a heartbeat that it sent just before its file begins.
+    With seed 1006 a leader counts an ack of a heartbeat that it sent just before its file begins, and with seed 2123 a
+    node that starts again is told once more what was said before.
     """
     names = tuple(f"n{number}" for number in range(size))
     made = Recorded(tmp_path, seed, names=names, loss=0.05, duplicates=0.05, record_max=70_000)

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from doyen.audit.moments import End, Log, Message, Moment
 from doyen.election.pole import messages as msg
+from doyen.net.handshake import AGAIN_S
 
 SLACK_S = 1.0  # By which wall clocks may differ where a recording begins or ends.
+EARLIER_S = SLACK_S + AGAIN_S  # To a node that comes late, what was sent before it came is said again.
 # No recording of the node, or of this process of it; or the message is from before it begins, or after it ends.
 UNSEEN: Final = ("node", "process", "before", "after")
 
@@ -64,7 +66,7 @@ class _Row:
     def may_be_before(self, message: Message, at_s: float, by: "_Row") -> bool:
         """Return whether a message may have been sent before the recording of its process begins."""
         life = self.lives.get(message.incarnation)
-        return life is not None and not life.is_whole and at_s <= by.awake_at(life.moments[0].at_s + SLACK_S)
+        return life is not None and not life.is_whole and at_s <= by.awake_at(life.moments[0].at_s + EARLIER_S)
 
     def awake_at(self, at_s: float) -> float:
         """Return that moment; where this node was asleep then, one shortly after it woke: it hears old messages."""
