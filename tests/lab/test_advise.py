@@ -110,7 +110,8 @@ def test_a_leader_that_is_cut_off_is_replaced_as_soon_as_was_promised(tmp_path: 
     with Switch(NODES, link=DRAWN) as network:
         with agents(network, file):
             told = advise("--measure", "60s", "--per-year", "1000", "--simulate", "10", "--apply", str(file))
-        assert told["changes"]["ack_timeout"][1] in file.read_text()
+        # Today's timers stay where they keep both wishes.
+        assert all(new in file.read_text() for _, new in told["changes"].values())
         print(told["changes"], told["advised"], sep="\n")
         with agents(network, file) as sockets:
             took = [cut_the_leader(network, sockets) for _ in range(CUTS)]
