@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import format_duration, ms
+from doyen.sim.runs import figure
 from doyen_papers.papers.arb.cells import (
     DETECTION_GROUPS,
     REAL_GROUPS,
@@ -14,7 +15,8 @@ from doyen_papers.papers.arb.cells import (
     real,
     sim,
 )
-from doyen_papers.papers.cells import curve, difference
+from doyen_papers.papers.arb.loads import drawn
+from doyen_papers.papers.cells import curve, difference, measured
 from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 from doyen_papers.studies.arbitration import Run
 
@@ -108,6 +110,7 @@ def _figure_9(results: Results) -> Outcome:
         of_runs("DA, requests per failure", da, lambda run: run.requests / run.failures),
         of_runs("DA, per node", da, lambda run: sum(run.request_counts) / len(run.request_counts)),
         Measured(where="DA, worst node", mean=float(worst)),
+        measured("DA, worst node of rings without a protocol", figure(float(most) for most in drawn(1000))),
         of_runs(
             "DA, share below 10", da, lambda run: sum(c < 10 for c in run.request_counts) / len(run.request_counts)
         ),
