@@ -1,11 +1,12 @@
 """Tables 6.2 to 6.5, what follows from them, and the walk-through: no chance in any of it.  [MADM §6.2.5, §6.3]"""
 
-from collections.abc import Mapping
-from itertools import permutations
 from math import floor
 from typing import Final
 
 from msgspec.structs import replace
+from numpy import array, eye, float64, full
+from numpy.linalg import lstsq
+from numpy.typing import NDArray
 
 from doyen.core.ids import NodeId
 from doyen.score.topsis import quality
@@ -25,6 +26,8 @@ FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
     "2-3, 0-3, 3-5": ("2-3", "0-3", "3-5"),
     **{f"node {n}": (n,) for n in "0123456"},
 }
+STEPS: Final = 20  # Of Newton's method; six are enough.
+NUDGE: Final = 1e-6
 
 
 def truncated(value: float, digits: int) -> float:
@@ -33,30 +36,23 @@ def truncated(value: float, digits: int) -> float:
 
 
 def recovered() -> dict[str, float]:
-    """Return the weights, in hundredths, whose quality factors are nearest to the thirty printed ones.
+    """Return the weights whose quality factors are nearest to the thirty printed ones, by least squares.
 
-    The search begins with equal weights and knows nothing of Table 6.2's; one hundredth goes from one attribute to
-    another as long as that brings the quality factors nearer.
+    Steps begin with equal weights and know nothing of Table 6.2's, not even that they add up to 1.
     """
-    weights = dict.fromkeys((attribute.name for attribute in ATTRIBUTES), 100 // len(ATTRIBUTES))
-    moves = tuple(permutations(weights, 2))
-    off = _off(weights)
-    while True:
-        nearest = weights
-        for giver, taker in moves:
-            moved = weights | {giver: weights[giver] - 1, taker: weights[taker] + 1}
-            if moved[giver] >= 0 and (found := _off(moved)) < off:
-                nearest, off = moved, found
-        if nearest is weights:
-            return {name: weight / 100 for name, weight in weights.items()}
-        weights = nearest
+    rows = [row for table in TABLES.values() for row in table]
+    printed = array([float(row.quality) + 0.00005 for row in rows])  # The decimals that are cut off are unknown.
+    weights = full(len(ATTRIBUTES), 1 / len(ATTRIBUTES))
 
+    def found(tried: NDArray[float64]) -> NDArray[float64]:
+        attributes = [replace(one, weight=float(weight)) for one, weight in zip(ATTRIBUTES, tried, strict=True)]
+        return array([quality(row.values, attributes).value for row in rows])
 
-def _off(weights: Mapping[str, int]) -> float:
-    """Return how far quality factors by these weights are from the printed ones, whose cut-off decimals are unknown."""
-    attributes = [replace(attribute, weight=weights[attribute.name] / 100) for attribute in ATTRIBUTES]
-    rows = (row for table in TABLES.values() for row in table)
-    return sum((quality(row.values, attributes).value - float(row.quality) - 0.00005) ** 2 for row in rows)
+    for _ in range(STEPS):
+        here = found(weights)
+        slopes = [(found(weights + nudge) - here) / NUDGE for nudge in NUDGE * eye(len(weights))]
+        weights = weights + lstsq(array(slopes).T, printed - here, rcond=None)[0]
+    return {one.name: float(weight) for one, weight in zip(ATTRIBUTES, weights, strict=True)}
 
 
 def _weights(results: Results) -> Outcome:
