@@ -111,7 +111,7 @@ def test_the_report_opens_with_what_was_claimed_and_what_came_of_it(report: tupl
     assert places == sorted(places)
     assert opening.count("<svg") == 1
     # A miss leads to the experiment that shows why: the same curves under load.
-    assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a>: [^<]* from N, load is', said)
+    assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a> \([^<]* from N, load\): ', said)
 
 
 def opening_of(page: str) -> str:
@@ -158,7 +158,7 @@ def test_every_miss_and_all_that_is_not_judged_is_on_the_first_page() -> None:
     assert "45 ± 15 expected, 5 here (range)" in said
     assert f"toy/b</a>, A: {lost}." in said
     rest = made[made.index("How to read the rest") :]
-    assert rest.count('Shown by <a href="#toy-a">toy/a</a>: held is 5.') == 3  # In the tables, too.
+    assert rest.count('Shown by <a href="#toy-a">toy/a</a> (held): 5.') == 3  # In the tables, too.
 
 
 def test_what_held_of_one_item_is_one_bullet_whose_numbers_unfold() -> None:

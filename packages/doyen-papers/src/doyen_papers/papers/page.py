@@ -65,7 +65,7 @@ class _Shown:
         if name not in self._found:
             return f" Shown by <code>doyen papers run {escape(item)}</code>: {escape(where)}."
         done, cell = self._found[name]
-        return f' Shown by <a href="#{_anchor(done)}">{escape(item)}</a>: {escape(where)} is {escape(ours(cell))}.'
+        return f' Shown by <a href="#{_anchor(done)}">{escape(item)}</a> ({escape(where)}): {escape(ours(cell))}.'
 
 
 def _summary(chapters: Sequence[Chapter]) -> str:

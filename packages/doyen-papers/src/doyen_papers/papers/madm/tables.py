@@ -83,9 +83,9 @@ def _prioritised(results: Results) -> Outcome:
     for table, rows in TABLES.items():
         for attribute in ATTRIBUTES:
             leader = rate({row.node: row.values for row in rows}, prioritised(attribute.name)).leader
-            cells.append(Measured(where=f"Table {table}, .8 on {attribute.name}", mean=float(leader)))
+            cells.append(Measured(where=f"Table {table}, leader where {attribute.name} weighs .8", mean=float(leader)))
     more = rate({row.node: row.values for row in TABLES["6.5"]}, prioritised("Fr", 0.84)).leader
-    return Outcome(cells=[*cells, Measured(where="Table 6.5, .84 on Fr", mean=float(more))])
+    return Outcome(cells=[*cells, Measured(where="Table 6.5, leader where Fr weighs .84", mean=float(more))])
 
 
 def _modification(results: Results) -> Outcome:
