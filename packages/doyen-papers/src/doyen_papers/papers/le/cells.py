@@ -17,6 +17,7 @@ from doyen_papers.analysis.announce import NoClosedForm, value
 from doyen_papers.analysis.setting import LossModel, Setting, Variant
 from doyen_papers.papers import cells
 from doyen_papers.papers.item import Budget, Measured, Task
+from doyen_papers.papers.le.neighbours import observe_neighbours
 from doyen_papers.studies.announce import Extensions, Summary, simulate, study
 from doyen_papers.studies.observed import By, observe
 
@@ -52,7 +53,7 @@ class Extended(Struct, frozen=True):
 class Observing(Struct, frozen=True):
     """Elections by a rank that nodes observe themselves."""
 
-    by: By
+    by: By | Literal["neighbours"]
     nodes: int
 
 
@@ -65,7 +66,7 @@ class Composed(Struct, frozen=True):
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Any:
     asked: Setting | Extended | Observing | Composed = wanted.setting
     if isinstance(asked, Observing | Composed):
-        once = partial(observe, asked.by, asked.nodes) if isinstance(asked, Observing) else partial(compose, asked)
+        once = _observes(asked) if isinstance(asked, Observing) else partial(compose, asked)
         seed = cell_seed(budget.seed, asked)
         return cells.outcomes(run_many(once, budget.runs, seed, jobs=budget.jobs, progress=progress))
     setting, extensions = (asked, Extensions()) if isinstance(asked, Setting) else (asked.setting, asked.extensions)
@@ -78,6 +79,12 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
         extensions=extensions,
         progress=progress,
     )
+
+
+def _observes(asked: Observing) -> Callable[[int], dict[str, float | None]]:
+    if asked.by == "neighbours":
+        return partial(observe_neighbours, asked.nodes)
+    return partial(observe, asked.by, asked.nodes)
 
 
 def compose(asked: Composed, seed: int) -> dict[str, float | None]:
