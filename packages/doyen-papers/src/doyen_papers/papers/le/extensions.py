@@ -17,6 +17,7 @@ RUNS_MAX: Final = 200
 LISTEN_S: Final = 3.0  # T_L = 3 T_A, where a leader departs.
 SELDOM_S: Final = 10.0  # T_A where a joiner asks: long compared to a reply.
 QUERY_S: Final = 0.4  # T_Q = 4Δ, as the machine wants it at least.
+SELDOM_LOST: Final = 0.1  # Beside LOSS: what ageing buys hangs on it.
 AGED_S: Final = 1.5  # Half of T_L: a leader has aged that was not heard once.
 
 
@@ -29,15 +30,16 @@ def _start(variant: Variant, nodes: int, **extensions: object) -> Task:
     return _task(nodes, Extensions(**extensions), variant=variant, loss=0.0)  # type: ignore[arg-type]
 
 
-def _departs(nodes: int, **extensions: object) -> Task:
+def _departs(nodes: int, loss: float = LOSS, **extensions: object) -> Task:
     event: Event = "leader-departs"
-    return _task(nodes, Extensions(**extensions), listen_s=LISTEN_S, event=event)  # type: ignore[arg-type]
+    more = {"listen_s": LISTEN_S, "event": event, "loss": loss}
+    return _task(nodes, Extensions(**extensions), times=2 if loss == LOSS else 1, **more)  # type: ignore[arg-type]
 
 
 def _doubts(nodes: int, **extensions: object) -> Task:
     event: Event = "false-departure"  # 100 T_A a run, so few runs will do.
     setting = Setting(nodes=nodes, loss=LOSS, listen_s=LISTEN_S, event=event)
-    return Task(Extended(setting, Extensions(**extensions)), "machine", 20)  # type: ignore[arg-type]
+    return Task(Extended(setting, Extensions(**extensions)), "machine", 100)  # type: ignore[arg-type]
 
 
 def _composed(variant: Variant, nodes: int, model: LossModel = "none") -> Task:
@@ -100,6 +102,13 @@ PANELS: Final[dict[str, tuple[Quantity, tuple[tuple[str, dict[int, Task]], ...]]
             ("aged after T_L/2", {n: _departs(n, ageing_s=AGED_S) for n in SIZES}),
         ),
     ),
+    "ageing at loss .1: until survivors agree": (
+        "reestablishment",
+        (
+            ("without", {n: _departs(n, SELDOM_LOST) for n in SIZES}),
+            ("aged after T_L/2", {n: _departs(n, SELDOM_LOST, ageing_s=AGED_S) for n in SIZES}),
+        ),
+    ),
     "ageing: time in disagreement": (
         "inconsistent",
         (
@@ -129,7 +138,7 @@ def _receipt(results: Mapping[Task, Any]) -> tuple[list[Measured], Panel]:
         found: dict[int, Outcomes] = {n: results[task] for n, task in RECEIPT[model].items()}
         points = [cell(f"{label}, N={n}", one, what, curve=label, x=float(n)) for n, one in found.items()]
         cells += points
-        curves.append(curve(label, colour, SIZES, points, legend=f"{what}, {loss}"))
+        curves.append(curve(label, colour, SIZES, points, legend=f"{what.split()[0]}, {loss}"))
         if model == "none":  # Whoever announces within Δ of the first defers to it, and the first to whoever did.
             for n, one in found.items():
                 alone = (1 - Setting().delay_s) ** n
