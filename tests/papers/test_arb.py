@@ -1,6 +1,7 @@
 """The theorems of [ARB] as items: each must be a miss where the machine is broken, also if only some members are."""
 
 from contextlib import nullcontext
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from doyen.membership.ring.pair import Pair
 from doyen_papers.analysis.arbitration import arbitrator_sets, arbitrator_sets_bound
 from doyen_papers.papers import paper
 from doyen_papers.papers.arb import theorems
+from doyen_papers.papers.arb.loads import apart, busiest, drawn, requests_around
 from doyen_papers.papers.item import Budget
 from doyen_papers.papers.running import expected_of, reproduce
 from doyen_papers.studies.ring_theorems import NODES
@@ -120,3 +122,20 @@ def test_the_groups_of_a_node_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     everybody = frozenset(geometry.seat(NodeId(f"n{i:02d}")) for i in range(NODES))
     monkeypatch.setattr(theorems, "group", lambda *_: everybody)
     assert missed("overhead", 2) == {"groups that a node is in"}
+
+
+def test_the_band_of_the_busiest_node_is_computed_from_the_ring_and_not_from_our_runs() -> None:
+    around = requests_around(3)
+    assert around.total() == 54 and around[0] == around[3] == 6 and (around[4], around[5], around[6]) == (3, 2, 1)
+    found = drawn(4000)
+    expect = expected_of(paper("arb")).of("arb/fig9", "DA, worst node")
+    assert expect is not None and expect.published == 24
+    assert expect.tolerance == apart(found, 0.99) < 21
+    assert 26 < sum(found) / len(found) < 27
+
+
+def test_a_load_that_is_asked_twice_or_that_few_carry_is_out_of_the_band() -> None:
+    twice = [2 * most for most in drawn(200)]
+    few = [busiest(Random(seed), nodes=200) for seed in range(20)]
+    for values in (twice, few):
+        assert sum(abs(most - 24) > 15 for most in values) > 0.8 * len(values)

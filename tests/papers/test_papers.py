@@ -111,7 +111,7 @@ def test_the_report_opens_with_what_was_claimed_and_what_came_of_it(report: tupl
     assert places == sorted(places)
     assert opening.count("<svg") == 1
     # A miss leads to the experiment that shows why: the same curves under load.
-    assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a>: [^<]* from N, load is', said)
+    assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a> \([^<]* from N, load\): ', said)
 
 
 def opening_of(page: str) -> str:
@@ -158,7 +158,37 @@ def test_every_miss_and_all_that_is_not_judged_is_on_the_first_page() -> None:
     assert "45 ± 15 expected, 5 here (range)" in said
     assert f"toy/b</a>, A: {lost}." in said
     rest = made[made.index("How to read the rest") :]
-    assert rest.count('Shown by <a href="#toy-a">toy/a</a>: held is 5.') == 3  # In the tables, too.
+    assert rest.count('Shown by <a href="#toy-a">toy/a</a> (held): 5.') == 3  # In the tables, too.
+
+
+def test_what_held_of_one_item_is_one_bullet_whose_numbers_unfold() -> None:
+    def cell(where: str, says: str) -> Cell:
+        expect = Expect(item="toy/a", where="*", kind="exact", value=5.0, reason="r", source="s", says=says)
+        return judge(Measured(where=where, mean=5.0, stderr=0.0), expect)
+
+    def outcome(results: Any) -> Outcome:
+        return Outcome(cells=[])
+
+    cells = {
+        "toy/a": [cell("one", "it is five"), cell("two", "it is odd"), cell("three", "it is odd")],
+        "toy/b": [cell("four", "it is odd"), cell("five", "it is prime")],
+    }
+    done = [
+        Reproduced(
+            item=Item(id=name, title="A", caption="", tasks=(), outcome=outcome),
+            cells=found,
+            plot=None,
+            runs=0,
+            command="",
+        )
+        for name, found in cells.items()
+    ]
+    said = opening_of(page_of([Chapter(About(key="toy", title="T", source="s", about="a"), done, {})], "facts"))
+    held = said[said.index("What held.") :]
+    assert "<li>it is five; it is odd.<details><summary>the 2 numbers</summary>" in held
+    assert "<li>it is five: 5 (one)</li><li>it is odd: 5 (two), and so in all 3 places</li>" in held
+    assert '<a href="#toy-a">toy/a</a>, A.' in held
+    assert "<li>it is prime: 5 (five)</li></ul>" in held  # Alone, it needs no unfolding.
 
 
 def test_plots_are_sound_files(report: tuple[Path, dict[str, Any]]) -> None:

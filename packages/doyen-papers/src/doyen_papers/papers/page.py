@@ -65,7 +65,7 @@ class _Shown:
         if name not in self._found:
             return f" Shown by <code>doyen papers run {escape(item)}</code>: {escape(where)}."
         done, cell = self._found[name]
-        return f' Shown by <a href="#{_anchor(done)}">{escape(item)}</a>: {escape(where)} is {escape(ours(cell))}.'
+        return f' Shown by <a href="#{_anchor(done)}">{escape(item)}</a> ({escape(where)}): {escape(ours(cell))}.'
 
 
 def _summary(chapters: Sequence[Chapter]) -> str:
@@ -82,7 +82,6 @@ def _summary(chapters: Sequence[Chapter]) -> str:
 def _card(chapter: Chapter, links: _Shown) -> str:
     """A paper at a glance: what it claims, what held, what did not and why, and one picture."""
     about = chapter.about
-    cells = [cell for done in chapter.done for cell in done.cells]
     drawn = [done for done in chapter.done if done.item.id in chapter.svgs]
     cover = next((done for done in drawn if done.item.cover), drawn[0] if drawn else None)
     picture = ""
@@ -95,7 +94,7 @@ def _card(chapter: Chapter, links: _Shown) -> str:
     claims = escape(" ".join(about.about.split()))
     return f"""<div class="card"><h2><a href="#{_chapter_anchor(chapter)}">{escape(about.title)}</a></h2>
 <div class="pair{" drawn" if picture else ""}">{picture}<div><p><b>What it claims.</b> {claims}</p>
-{_held(cells, links)}{_unjudged(chapter)}</div></div></div>
+{_held(chapter.done, links)}{_unjudged(chapter)}</div></div></div>
 """
 
 
@@ -118,20 +117,24 @@ def _chapter(chapter: Chapter, links: _Shown) -> str:
 {run}{sections}"""
 
 
-def _held(cells: Sequence[Cell], links: _Shown) -> str:
+def _held(done: Sequence[Reproduced], links: _Shown) -> str:
     """List the claims that held in this run, and those that did not and why, in the words of expected.toml.
 
-    A miss that belongs to no claim is listed by its own name: none is left out.
+    Claims that held are listed by item.  A miss that belongs to no claim is listed by its own name: none is left out.
     """
     claims: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if cell.says or cell.verdict == "miss":
-            claims.setdefault(cell.says or cell.where, []).append(cell)
+    first: dict[str, Reproduced] = {}  # The item where each claim is met first.
+    for one in done:
+        for cell in one.cells:
+            if cell.says or cell.verdict == "miss":
+                claims.setdefault(cell.says or cell.where, []).append(cell)
+                first.setdefault(cell.says or cell.where, one)
     missed = {says: [cell for cell in found if cell.verdict == "miss"] for says, found in claims.items()}
     held = [says for says, misses in missed.items() if not misses]
     text = ""
     if held:
-        rows = [f"<li>{escape(says)}: {_ours_in(claims[says])}</li>" for says in held]
+        by_item = {one.item.id: [says for says in held if first[says] is one] for one in done}
+        rows = [_held_in(one, {says: claims[says] for says in by_item[one.item.id]}) for one in done]
         text += f"<p><b>What held.</b></p><ul>{''.join(rows)}</ul>"
     failed = []
     for says, misses in missed.items():
@@ -143,6 +146,22 @@ def _held(cells: Sequence[Cell], links: _Shown) -> str:
     if failed:
         text += f"<p><b>What did not hold, and why.</b></p><ul>{''.join(failed)}</ul>"
     return text
+
+
+def _held_in(done: Reproduced, claims: dict[str, list[Cell]]) -> str:
+    """Return one bullet: what held of an item; of more than one claim the numbers unfold."""
+    if not claims:
+        return ""
+    if len(claims) == 1:
+        [(says, cells)] = claims.items()
+        return f"<li>{escape(says)}: {_ours_in(cells)}</li>"
+    numbers = "".join(f"<li>{escape(says)}: {_ours_in(cells)}</li>" for says, cells in claims.items())
+    return (
+        f"<li>{escape('; '.join(claims))}."
+        f"<details><summary>the {len(claims)} numbers</summary><ul>{numbers}</ul>"
+        f'<p class="soft">More in <a href="#{_anchor(done)}">{escape(done.item.id)}</a>, '
+        f"{escape(done.item.title)}.</p></details></li>"
+    )
 
 
 def _unjudged(chapter: Chapter) -> str:

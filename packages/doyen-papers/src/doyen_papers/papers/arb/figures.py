@@ -1,8 +1,10 @@
 """Figures 7 to 11 of [ARB]."""
 
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import format_duration, ms
+from doyen.sim.runs import figure
 from doyen_papers.papers.arb.cells import (
     DETECTION_GROUPS,
     REAL_GROUPS,
@@ -14,7 +16,8 @@ from doyen_papers.papers.arb.cells import (
     real,
     sim,
 )
-from doyen_papers.papers.cells import curve, difference
+from doyen_papers.papers.arb.loads import drawn
+from doyen_papers.papers.cells import curve, difference, measured
 from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 from doyen_papers.studies.arbitration import Run
 
@@ -103,11 +106,14 @@ def _figure_9(results: Results) -> Outcome:
     da: list[Run] = results[DA9]
     ca: list[Run] = results[CA9]
     worst = max(max(run.request_counts) for run in da)
+    alone = [float(most) for most in drawn(1000)]
+    ratio = max(max(run.request_counts) for run in ca) / max(worst, 1)
     counts = sorted(count for run in da for count in run.request_counts)
     cells = [
         of_runs("DA, requests per failure", da, lambda run: run.requests / run.failures),
         of_runs("DA, per node", da, lambda run: sum(run.request_counts) / len(run.request_counts)),
         Measured(where="DA, worst node", mean=float(worst)),
+        measured("DA, worst node of rings without a protocol", figure(alone)),
         of_runs(
             "DA, share below 10", da, lambda run: sum(c < 10 for c in run.request_counts) / len(run.request_counts)
         ),
@@ -115,7 +121,8 @@ def _figure_9(results: Results) -> Outcome:
         of_runs("CA, in all", ca, lambda run: float(run.requests)),
         Measured(
             where="worst central over worst distributed",
-            mean=max(max(run.request_counts) for run in ca) / max(worst, 1),
+            mean=ratio,
+            stderr=ratio * stdev(alone) / mean(alone),  # One ring is one draw of its busiest node.
         ),
     ]
     xs = sorted(set(counts))
@@ -217,9 +224,13 @@ def _figure_11(results: Results) -> Outcome:
             cells.append(Measured(where=f"{spot}, per monitor, mean", mean=None, note=note))
             continue
         first, median, third = quartiles(times)
-        mean = sum(times) / len(times)
         more: dict[str, Any] = {"unit": "T_l", "note": note, "x": lease / 1e9}
-        for name, value in (("mean", mean), ("first quartile", first), ("median", median), ("third quartile", third)):
+        for name, value in (
+            ("mean", mean(times)),
+            ("first quartile", first),
+            ("median", median),
+            ("third quartile", third),
+        ):
             cell = Measured(where=f"{spot}, per monitor, {name}", mean=value, curve=name, **more)
             found[name].append(cell)
             cells.append(cell)

@@ -1,8 +1,10 @@
 """All items of [LE] share this: settings, their runs, and a measured cell with its closed form beside it."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from hashlib import blake2b
+from io import StringIO
 from math import hypot, inf
 from typing import Any, Final, Literal
 
@@ -10,11 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from doyen.sim.runs import Figure, run_many
+from doyen.sim.trace import Trace
 from doyen_papers.analysis.announce import NoClosedForm, value
 from doyen_papers.analysis.setting import LossModel, Setting, Variant
 from doyen_papers.papers import cells
 from doyen_papers.papers.item import Budget, Measured, Task
-from doyen_papers.studies.announce import Extensions, Summary, study
+from doyen_papers.papers.le.neighbours import observe_neighbours
+from doyen_papers.studies.announce import Extensions, Summary, simulate, study
 from doyen_papers.studies.observed import By, observe
 
 Results = Mapping[Task, Summary]
@@ -49,14 +53,21 @@ class Extended(Struct, frozen=True):
 class Observing(Struct, frozen=True):
     """Elections by a rank that nodes observe themselves."""
 
-    by: By
+    by: By | Literal["neighbours"]
     nodes: int
 
 
+class Composed(Struct, frozen=True):
+    """SUP+AL in one of its forms."""
+
+    setting: Setting
+
+
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Any:
-    asked: Setting | Extended | Observing = wanted.setting
-    if isinstance(asked, Observing):
-        once, seed = partial(observe, asked.by, asked.nodes), cell_seed(budget.seed, asked)
+    asked: Setting | Extended | Observing | Composed = wanted.setting
+    if isinstance(asked, Observing | Composed):
+        once = _observes(asked) if isinstance(asked, Observing) else partial(compose, asked)
+        seed = cell_seed(budget.seed, asked)
         return cells.outcomes(run_many(once, budget.runs, seed, jobs=budget.jobs, progress=progress))
     setting, extensions = (asked, Extensions()) if isinstance(asked, Setting) else (asked.setting, asked.extensions)
     return study(
@@ -70,7 +81,31 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
     )
 
 
-def cell_seed(seed: int, setting: Setting | Extended | Observing) -> int:
+def _observes(asked: Observing) -> Callable[[int], dict[str, float | None]]:
+    if asked.by == "neighbours":
+        return partial(observe_neighbours, asked.nodes)
+    return partial(observe, asked.by, asked.nodes)
+
+
+def compose(asked: Composed, seed: int) -> dict[str, float | None]:
+    """Run SUP+AL once: who leads in the end, how many elected themselves, and when each announced."""
+    setting, lines = asked.setting, StringIO()
+    found = simulate(setting, seed, trace=Trace(lines))
+    words = (line.split(maxsplit=2) for line in lines.getvalue().splitlines())
+    sent = sorted(float(at) for at, kind, *_ in words if kind == "multicast")
+    assert found.leaders is not None and found.first_messages is not None
+    return {
+        "one leader": float(found.converged),
+        "no leader": float(found.leaders == 0),
+        "several elected": float(found.first_messages > 1),
+        "messages": found.messages,
+        "first": sent[0],
+        "last": sent[-1],
+        "together": float(max(bisect_right(sent, at + setting.delay_s) - i for i, at in enumerate(sent))),
+    }
+
+
+def cell_seed(seed: int, setting: Setting | Extended | Observing | Composed) -> int:
     """Return a seed for each setting, so that the errors of neighbouring points are independent."""
     return int.from_bytes(blake2b(f"{seed}/{setting!r}".encode(), digest_size=4).digest(), "little")
 

@@ -1,7 +1,7 @@
 """Ranks that nodes observe themselves, beside an oracle's.  [LE §5.1, §5.7]"""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from doyen_papers.papers.cells import Outcomes, cell, curve, paired
 from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
@@ -9,10 +9,12 @@ from doyen_papers.papers.le.cells import Observing
 from doyen_papers.studies.observed import HOWS, By
 
 SIZES: Final = (5, 10, 20)
-UNITS: Final[dict[By, str]] = {"delay": "ms", "loss": "of messages"}
+Rank = By | Literal["neighbours"]
+UNITS: Final[dict[Rank, str]] = {"delay": "ms", "loss": "of messages", "neighbours": "of members"}
+TITLES: Final[dict[Rank, str]] = {"neighbours": "share of members that do not hear the leader"}
 
 
-def _task(by: By, nodes: int) -> Task:
+def _task(by: Rank, nodes: int) -> Task:
     return Task(Observing(by, nodes), "machine", 60)
 
 
@@ -28,9 +30,11 @@ def _outcome(results: Mapping[Task, Any]) -> Outcome:
                 cells.append(cell(f"{by}, {how}, N={nodes}: excess", one, f"{how}: excess", **more))
                 cells.append(cell(f"{by}, {how}, N={nodes}: messages", one, f"{how}: messages"))
                 cells.append(cell(f"{by}, {how}, N={nodes}: reigns", one, f"{how}: changes"))
+                if by == "neighbours":
+                    cells.append(cell(f"{by}, {how}, N={nodes}: name that leader", one, f"{how}: agree"))
             points = [one.of[f"{how}: excess"] for one in found.values()]
             curves.append(curve(f"{by}, {how}", colour, SIZES, points, legend=how))
-        panels.append(Panel(curves=curves, title=f"{by} above the best node's, per member"))
+        panels.append(Panel(curves=curves, title=TITLES.get(by, f"{by} above the best node's, per member")))
         for nodes, one in found.items():
             where = f"{by}, name - observed, N={nodes}"
             cells.append(paired(where, one, "name: excess", "observed: excess", unit=unit))
