@@ -130,7 +130,7 @@ LAYERS = {
     "doyen_papers.papers": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
-        "concurrent importlib matplotlib msgspec os pathlib",
+        "concurrent importlib matplotlib msgspec numpy os pathlib",
         "files",
     ),
     "doyen_papers.cli": Layer(

@@ -2,6 +2,7 @@
 
 A node fails, its k monitors on either side each ask the group of the pair, and each member of a group gets one request,
 the asker and the failed node among them.  Who fails is drawn anew for every failure, from those that are left.
+Decision 181 says which band follows.
 """
 
 from collections import Counter
