@@ -94,6 +94,7 @@ def _files(file: str, folders: Sequence[str]) -> list[Path]:
     if not folders or starts_programs(file):
         places |= {*_all_folders(file)}
     found = {path for place in (*places, own, HERE / "tests/helpers") for path in place.glob("*")}
+    found -= {path for path in own.glob("test_*.py") if path != HERE / file}  # No test imports another one.
     found |= {HERE / "pyproject.toml", *(HERE / "scenarios").glob("*"), *(HERE / "tests").glob("conftest.py")}
     for name in ("docs", "deploy", "examples") if file.startswith(PAGES) else ():
         found |= {*(HERE / name).rglob("*")} - {PAGE}

@@ -128,6 +128,12 @@ def test_other_files_beside_it_are_its_code(tree: Path, name: str) -> None:
     assert "answer" in ran(tree)
 
 
+def test_another_file_of_tests_beside_it_is_not_its_code(tree: Path) -> None:
+    ran(tree)
+    (tree / "tests/test_other.py").write_text("X = 1\n")
+    assert "answer" not in ran(tree)
+
+
 def test_the_code_of_a_file_is_what_all_of_its_tests_imported(tree: Path) -> None:
     for folder in ("pack/other", "pack/third"):
         (tree / folder).mkdir()
