@@ -299,8 +299,8 @@ def _counts(names: list[str]) -> dict[str, int]:
 def write_page(names: list[str]) -> None:
     entries = ledger()
     known = (entry_of(file, entries) for file in names)
-    said = [f"- {text}" for entry in known for name in entry["passed"] for text in entry["told"].get(name, ())]
-    PAGE.write_text(f"{HEAD}{table(names)}" + ("\n## What they measured\n\n" + "\n".join(said) + "\n") * bool(said))
+    said = [text for entry in known for name in entry["passed"] for text in entry["told"].get(name, ())]
+    PAGE.write_text(f"{HEAD}{table(names)}" + ("\n## What they measured\n\n```text\n" + "\n".join(said) + "\n```\n") * bool(said))
 
 
 def main() -> int:
