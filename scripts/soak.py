@@ -300,7 +300,8 @@ def write_page(names: list[str]) -> None:
     entries = ledger()
     known = (entry_of(file, entries) for file in names)
     said = [text for entry in known for name in entry["passed"] for text in entry["told"].get(name, ())]
-    PAGE.write_text(f"{HEAD}{table(names)}" + ("\n## What they measured\n\n```text\n" + "\n".join(said) + "\n```\n") * bool(said))
+    measured = "\n## What they measured\n\n```text\n" + "\n".join(said) + "\n```\n"
+    PAGE.write_text(f"{HEAD}{table(names)}{measured if said else ''}")
 
 
 def main() -> int:
