@@ -139,7 +139,7 @@ def _receipt(results: Mapping[Task, Any]) -> tuple[list[Measured], Panel]:
         points = [cell(f"{label}, N={n}", one, what, curve=label, x=float(n)) for n, one in found.items()]
         cells += points
         curves.append(curve(label, colour, SIZES, points, legend=f"{what.split()[0]}, {loss}"))
-        if model == "none":  # Whoever announces within Δ of the first defers to it, and the first to whoever did.
+        if model == "none":  # All that announce within Δ of the first defer to it, and the first to them.
             for n, one in found.items():
                 alone = (1 - Setting().delay_s) ** n
                 cells.append(cell(f"{title}, {loss}: one leader, N={n}", one, "one leader", formula=alone))
