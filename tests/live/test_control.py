@@ -129,7 +129,17 @@ def test_leader_and_explain_say_who_and_why(group: None) -> None:
     assert told["history"]
 
 
+def present(name: str) -> set[str]:
+    """Return those whom a member holds alive, or suspects."""
+    members = asked("members", "--name", name)["members"]
+    return {one["name"] for one in members if one["state"] in ("alive", "suspected")}
+
+
 def test_watch_tells_of_a_resignation_and_resign_hands_over(group: None) -> None:
+    deadline = time.monotonic() + 15
+    while present("cat") != {"ant", "bee", "cat"}:
+        assert time.monotonic() < deadline, "one of an earlier test is still there"
+        time.sleep(0.05)
     leader = asked("leader")["leader"]
     heir = "bee" if leader == "ant" else "ant"
     line = [*DOYEN, "watch", "--name", "cat", "--json", "--for", "20s"]
