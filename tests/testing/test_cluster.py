@@ -153,6 +153,23 @@ def test_the_papers_oracles_elect_with_a_quorum(oracle: str) -> None:
     assert cluster.acting_leaders_at_once() == 1
 
 
+def test_by_the_rotating_oracle_each_resignation_and_each_crash_is_the_next_voters_turn() -> None:
+    cluster = Cluster(4, oracle="rotating", seed=3, pole={"resign_interval": "1s", "resign_rounds": 1, "cool_down": 0})
+    leader = cluster.run_until_leader()
+    for _ in range(5):
+        cluster.run_for("5s")
+        assert cluster.leader() == leader  # Its turn is no reason to resign, nor is the next one's.
+        term = cluster.term(leader)
+        assert term is not None and leader == f"n{(term - 1) % 4}"
+        cluster.resign(leader)
+        leader = cluster.run_until_leader(other_than=leader)
+        assert cluster.term(leader) == term + 1 and leader == f"n{term % 4}"
+    term = cluster.term(leader)
+    cluster.run_for("3s")
+    cluster.crash(leader)
+    assert cluster.run_until_leader(other_than=leader) == f"n{term % 4}"
+
+
 def test_the_voter_nearest_to_the_others_leads_by_the_consensus_oracle() -> None:
     cluster = Cluster(3, oracle="consensus", seed=2, delay="2ms")
     far = cluster.sim.by_name[NodeId("n2")]

@@ -14,7 +14,8 @@ class PoleConfig(Config, frozen=True, kw_only=True):
     """The waits of an election, the leader's lease, and when a leader resigns."""
 
     election_timeout: Annotated[
-        Period, Doc("How long proposals are collected, above a round trip (T). Too short: a poor score wins.")
+        Period,
+        Doc("How long proposals are collected (T): four of the longest round trips. Too short: a poor score wins."),
     ] = ms(200)
     retry_max: Annotated[
         Period, Doc("The longest wait before a proposal is repeated; the first is election_timeout, each doubles.")

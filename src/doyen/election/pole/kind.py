@@ -20,7 +20,7 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     kind = "pole"
 
     election_timeout: Time = PRESET
-    """How long proposals are collected, above a round trip (T). Too short: a poor score wins."""
+    """How long proposals are collected (T): four of the longest round trips. Too short: a poor score wins."""
     retry_max: Time = PRESET
     """The longest wait before a proposal is repeated; the first is election_timeout, each doubles."""
     score_timeout: Time = PRESET

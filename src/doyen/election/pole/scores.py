@@ -38,8 +38,12 @@ class Scores:
         return self._scored(max(epoch, 1), gone)
 
     def told(self, epoch: int, stands: bool) -> OracleStanding:
-        """Return the standing to report to the leader; () if there is none, or this voter never leads."""
-        return (self.look(epoch, None) if stands else None) or ()
+        """Return the standing to report to the leader of this epoch, which names its heir by it: that for the next one
+        (decision 182).
+
+        It is () if there is none, or this voter never leads.
+        """
+        return (self.look(epoch + 1, None) if stands else None) or ()
 
     def given(self, fact: ScoreGiven) -> OracleStanding:
         self._given = sound((fact.value,))

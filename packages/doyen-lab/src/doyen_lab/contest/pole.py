@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -33,6 +33,9 @@ MEDIAN_MAX_S = 1.0
 ACT_EVERY_S = 0.005
 LEASE: Duration = ms(500)
 WIDE_LEASE: Duration = seconds(1)
+# In round trips, from the first voter that learns of a crash to the proposal of the last: that one's connection ends,
+# it tries to connect again, and it stands once it has heard a majority that has heard it.
+VOTERS_LEARN: Final = 4
 MEASURED_S = 10.0  # Round trips are means over this time; what was measured while all started is forgotten by then.
 TIED_MS = 3.0  # Scores of a real network closer than this are a tie.
 
@@ -202,10 +205,11 @@ async def succeed(layout: Layout, oracle: str, *, lease: Duration = WIDE_LEASE) 
     if oracle not in ORACLES:
         raise ConfigError(f"{oracle!r} is none of {', '.join(ORACLES)}", field="oracle")
     servers, first = layout.servers, layout.leader
-    longest = max(value for row in layout.rtt_ms.values() for value in row.values())
+    longest = ms(max(value for row in layout.rtt_ms.values() for value in row.values()))
+    election = max(ms(200), VOTERS_LEARN * longest)
     tables = {
         "oracle": "score" if oracle == "history" else oracle,  # Equal standings: histories of equal length.
-        "pole": timers(lease, max(ms(200), ms(2 * longest)), seconds(2)),
+        "pole": timers(lease, election, seconds(2)) | {"retry_max": format_duration(2 * election)},
     }
     with tempfile.TemporaryDirectory(prefix="doyen-pole-") as folder, Switch(len(servers)) as network:
         for i, a in enumerate(servers):
