@@ -64,8 +64,10 @@ def build(place: Place) -> Callable[[Out], Any]:
     from doyen.membership.ring.geometry import seat
     from doyen.membership.ring.machine import Arbitration
     from doyen.membership.ring.neighbourhood import founding
+    from doyen.membership.ring.room import check_seat
 
     mine = seat(place.node, place.incarnation, str(place.address or ""))
+    check_seat(mine, place.config.neighbours)
     begun = None if place.seeds else founding([mine], place.config.neighbours)
     rng = place.rng(place.channel)
     return lambda out: Arbitration(mine, place.config, out, rng, founding=begun, contacts=place.seeds)

@@ -4,25 +4,18 @@ Every member keeps a log of what was news to it, and each pair how much of it th
 messages until they are.  In quiet, news passes at least k members per T_l in both directions.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
-
-from msgspec.msgpack import Encoder
+from collections.abc import Iterable
+from typing import Final
 
 from doyen.core.clock import Instant
-from doyen.core.codec import payload_max
-from doyen.core.ids import NAME_MAX, NodeId
 from doyen.membership.ring.geometry import Name, Roster, Seat, distance
 from doyen.membership.ring.messages import News, NewsKind, RosterPart, RosterWanted, Said
 from doyen.membership.ring.pair import Pair
+from doyen.membership.ring.room import ROOM, fitting, size
 
 LINES_MAX: Final = 8  # Per message, and no more than fit a datagram together with a neighbourhood.
 LOG_MAX: Final = 4096
 PART_MAX: Final = 24  # Seats in a piece of the member list, and no more than fit a datagram.
-NUMBERS_MAX: Final = 64  # The bytes of what a message holds besides: at most five numbers, and lengths.
-ROOM: Final = payload_max("g" * NAME_MAX, NodeId("n" * NAME_MAX), "membership") - NUMBERS_MAX
-_encode = Encoder().encode
-T = TypeVar("T")
 
 
 class Spread:
@@ -51,7 +44,7 @@ class Spread:
         pair.owes = False
         start = max(pair.told - self._trimmed, 0)
         members = tuple(sorted(pair.mine.members)) if version else None
-        lines = _fitting(self._log[start : start + LINES_MAX], ROOM - _size(members))
+        lines = fitting(self._log[start : start + LINES_MAX], ROOM - size(members))
         return Said(lines, start + self._trimmed, pair.heard, pair.mine.number if version else 0, members)
 
     def read(self, pair: Pair, said: Said) -> tuple[News, ...]:
@@ -118,25 +111,10 @@ class Spread:
         gone: tuple[Name, ...] = ()
         reigns: tuple[News, ...] = ()
         if message.after < 0:  # The first piece: the latest of both, in a third of the room each.
-            gone = _fitting(tuple(self.roster.gone)[: -PART_MAX // 2 - 1 : -1], ROOM // 3)[::-1]
-            reigns = _fitting(tuple(self._reigns.values())[: -LINES_MAX - 1 : -1], ROOM // 3)[::-1]
-        part = _fitting(seats[:PART_MAX], ROOM - _size(gone) - _size(reigns))
+            gone = fitting(tuple(self.roster.gone)[: -PART_MAX // 2 - 1 : -1], ROOM // 3)[::-1]
+            reigns = fitting(tuple(self._reigns.values())[: -LINES_MAX - 1 : -1], ROOM // 3)[::-1]
+        part = fitting(seats[:PART_MAX], ROOM - size(gone) - size(reigns))
         return RosterPart(me.incarnation, message.incarnation, part, gone, len(seats) > len(part), reigns)
-
-
-def _size(thing: Any) -> int:
-    return len(_encode(thing))
-
-
-def _fitting(items: Sequence[T], room: int) -> tuple[T, ...]:
-    """Return as many of the first items as fit in `room` bytes, one at least: names are up to 64 bytes long."""
-    count = 0
-    for item in items:
-        room -= _size(item)
-        if room < 0:
-            break
-        count += 1
-    return tuple(items[: max(count, 1)])
 
 
 def _is_later(line: News, latest: News) -> bool:

@@ -19,9 +19,10 @@ from doyen.membership.ring.arbitrator import Arbitrator, Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Seat, to
 from doyen.membership.ring.pair import Electorate, Pair, Proposal, Stage
+from doyen.membership.ring.room import ROOM, fitting, size
 
 ASKED_TIMES: Final = 3
-PAIRS_MAX: Final = 8  # In one message: it must fit a datagram together with a neighbourhood.
+PAIRS_MAX: Final = 8  # In one message, and no more than fit a datagram together with a neighbourhood.
 
 
 class Outcome(Enum):
@@ -100,8 +101,10 @@ class Upgrades:
         for seat in sorted(asked):
             version = pairs[0].proposal.version  # type: ignore[union-attr]
             members = tuple(sorted(version.members))
-            for i in range(0, len(asked[seat]), PAIRS_MAX):
-                some = tuple(asked[seat][i : i + PAIRS_MAX])
+            rest, room = asked[seat], ROOM - size(members)
+            while rest:
+                some = fitting(rest[:PAIRS_MAX], room)
+                rest = rest[len(some) :]
                 out.send(to(seat), msg.Propose(me.incarnation, seat.incarnation, version.number, members, some))
 
     def on_reply(self, sender: NodeId, message: msg.ProposeReply, pairs: Iterable[Pair], now: Instant) -> list[Pair]:
