@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doyen.core.clock import FOREVER, format_duration, parse_duration
+from doyen.core.clock import FOREVER, at_most, format_duration, ms, parse_duration
 from doyen.errors import ConfigError
 
 
@@ -50,3 +50,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 )
 def test_every_unit_is_as_long_as_people_think(text: str, found: int) -> None:
     assert parse_duration(text) == found
+
+
+@pytest.mark.parametrize(("duration", "text"), [(1, "1ms"), (ms(3), "3ms"), (ms(3) + 1, "4ms"), (FOREVER, "inf")])
+def test_a_bound_is_in_whole_milliseconds_and_never_below_what_it_is(duration: int, text: str) -> None:
+    assert at_most(duration) == text

@@ -1,6 +1,7 @@
 """Ranks by what a node observes itself: delay, loss and neighbours.  [LE §5.1, §5.7]"""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from doyen.core.effects import Emit, Multicast, Send
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Vitals, VitalsObserved
 from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.election.announce.observed import Echo, Observer, Probe, ProbeIsDue
 from doyen.errors import ConfigError
 from doyen.sim.network import Delay, Loss, NetworkConfig
@@ -160,3 +162,18 @@ def test_losses_by_link_are_observed() -> None:
         others = [other.index for other in made.sim.nodes if other is not node]
         true = sum(1 - (1 - links(node.index, o)) * (1 - links(o, node.index)) for o in others)
         assert made.standings[node.index] == pytest.approx(-true, abs=4 * (len(others) * 0.25 / 40) ** 0.5)
+
+
+@pytest.mark.parametrize(("rank", "standing"), [("none", 5), ("none", None), ("neighbours", None)])
+def test_what_is_observed_ranks_only_who_may_lead_and_is_ranked_by_it(rank: Any, standing: int | None) -> None:
+    out = RecordingOut()
+    config = AnnounceConfig(observed_rank=rank)
+    machine = Announce(A, config, out, Random(1), standing=standing)
+    machine.on_vitals_observed(VitalsObserved(Vitals(neighbour_count=9)), seconds(1))
+    assert machine.standing == standing and out.take() == []
+
+
+def test_what_is_observed_ranks_a_candidate() -> None:
+    machine = Announce(A, AnnounceConfig(observed_rank="neighbours"), RecordingOut(), Random(1), standing=5)
+    machine.on_vitals_observed(VitalsObserved(Vitals(neighbour_count=9)), seconds(1))
+    assert machine.standing == 9

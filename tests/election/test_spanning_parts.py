@@ -216,3 +216,7 @@ def test_a_peer_that_is_behind_is_told_unless_the_news_is_still_under_way() -> N
         out.take()
         machine.on_message(C, Eim(OLD, 1), 3 * S + delay)
         assert any(isinstance(e, Send) and isinstance(e.message, Eim | State) for e in out.take()) is told
+
+
+def test_an_election_is_called_by_its_number_and_who_began_it() -> None:
+    assert str(ElectionId(3, C, 7)) == f"3/{C}"

@@ -10,7 +10,8 @@ import pytest
 from msgspec import Struct
 
 from doyen.core.host import Host, Port, Verbs
-from doyen.net.recording.built import Built, attributes_of
+from doyen.errors import TransportError
+from doyen.net.recording.built import Built, attributes_of, name_of
 from doyen.net.recording.format import Entry, encode
 from doyen.net.recording.loader import Loader
 from doyen.net.recording.snapshot import Snapshot, Unkept
@@ -40,6 +41,17 @@ class Watched(Stack):
         self.built = Built()
         for machine in self.machines.values():
             self.built.add(machine)
+
+
+class Frozen(Struct, frozen=True):
+    value: int
+
+
+class Holder:
+    """A machine that holds one object which can change, and one which cannot."""
+
+    def __init__(self) -> None:
+        self.items, self.frozen = [1], Frozen(1)
 
 
 class Nowhere:
@@ -172,3 +184,22 @@ def test_what_is_no_data_is_named() -> None:
     taken = Snapshot(built)
     taken.keep(machine)  # A cycle of what can change is no problem.
     assert len(taken.entries) == 2
+
+
+@pytest.mark.parametrize("kind", [list, Frozen])
+def test_an_object_that_cannot_change_is_in_no_snapshot(kind: type) -> None:
+    built = Built()
+    machine = Holder()
+    built.add(machine)
+    kinds = [type(found) for found in built.objects]
+    names = sorted({name_of(known) for known in kinds})
+    places = [names.index(name_of(known)) for known in kinds]
+    number = kinds.index(kind)
+    loader = Loader(built, names, places)
+    loader.add([Entry(number, "list" if kind is list else places[number], [7])])
+    if kind is list:
+        loader.load()
+        assert machine.items == [7]
+    else:
+        with pytest.raises(TransportError, match=f"object {number} is of another type"):
+            loader.load()
