@@ -160,3 +160,15 @@ def test_what_cannot_be_audited_is_one_line(tmp_path: Path, capsys: pytest.Captu
         assert ended.value.code == code
         said = capsys.readouterr().err.strip()
         assert text in said and len(said.splitlines()) == 1
+
+
+def test_no_escape_in_a_recording_reaches_a_terminal(
+    sound: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = Tape(sound[0])
+    tape.header.origin.config["voters"] = [*NAMES, "\x1b]0;mine\x07\n\x9b31mevery step is allowed"]
+    tape.write(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["audit", str(tmp_path / sound[0].name)])
+    shown = capsys.readouterr().out
+    assert "mine" in shown and all(c == "\n" or c.isprintable() for c in shown)

@@ -18,6 +18,7 @@ import pytest
 from flights import bodies_of, group, read, replay, solo, write
 from fuzz_recordings import changed, values_changed
 
+from doyen.cli import main
 from doyen.errors import TransportError
 from doyen.net.recording import recorder as recorder_module
 from doyen.net.recording.format import Commanded, Header, Heard, Input, Told, encode
@@ -275,3 +276,13 @@ def test_a_state_that_lacks_an_attribute_is_refused(recorded: list[Path], tmp_pa
 def test_a_file_that_ends_before_its_header_is_called_empty(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match="ends before it begins: nothing was recorded"):
         replay(write(tmp_path / "bent", []))
+
+
+def test_no_escape_in_a_file_reaches_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header, *inputs = bodies_of(solo(tmp_path))
+    said = msgspec.msgpack.decode(header) | {"doyen": "\x1b]0;mine\x07\n\x9b31mthe same"}
+    with pytest.raises(SystemExit) as end:
+        main(["replay", str(write(tmp_path / "evil.rec", [encode(said), *inputs]))])
+    shown = capsys.readouterr().out
+    assert end.value.code == 0 and "mine" in shown
+    assert all(c == "\n" or c.isprintable() for c in shown)

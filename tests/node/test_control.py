@@ -1,5 +1,6 @@
 """The other end of the control socket: which nodes are found, and what is said of those that do not answer."""
 
+import asyncio
 import json
 import os
 import socket
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
+import doyen
 from doyen.cli import main, resign
 from doyen.cli.local import ON_ITS_MACHINE, UNKNOWN
 from doyen.errors import TransportError
-from doyen.node.control import ask, find_node, find_nodes, local_nodes
+from doyen.node.control import CONNECTIONS_MAX, ask, find_node, find_nodes, local_nodes
 from doyen.node.registration import make_private, runtime_dir, runtime_dirs
 from doyen.runner.ward import environment
 
@@ -271,3 +273,26 @@ def test_a_command_does_not_get_the_nodes_token(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("DOYEN_GROUP", "g")
     given = environment(7)
     assert "DOYEN_HTTP_TOKEN" not in given and (given["DOYEN_GROUP"], given["DOYEN_TERM"]) == ("g", "7")
+
+
+@pytest.mark.live
+def test_watchers_that_are_gone_take_up_no_connection(runtime: Path) -> None:
+    async def main() -> None:
+        async with doyen.join("g", name="ant", leave_on_sigterm=False) as ant:
+            path = runtime / "g/ant.sock"
+            for _ in range(CONNECTIONS_MAX + 1):
+                reader, writer = await asyncio.open_unix_connection(path)
+                writer.write(b'{"do":"watch"}\n')
+                assert await reader.readline()  # It is told what holds already.
+                writer.close()
+                await writer.wait_closed()
+            watching, writer = await asyncio.open_unix_connection(path)
+            writer.write(b'{"do":"watch"}\n')
+            assert (await asyncio.to_thread(ask, path, "status"))["node"] == "ant"
+            await ant.leave()
+        async with asyncio.timeout(10):
+            assert b'"stopped"' in (await watching.read()).splitlines()[-1]
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(main())

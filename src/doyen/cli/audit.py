@@ -8,6 +8,7 @@ import click
 from doyen.audit.audit import Audit, audit
 from doyen.audit.spec import RULES
 from doyen.cli.output import json_flag, print_json
+from doyen.core.plain import plain
 from doyen.errors import ConfigError
 from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import segments
@@ -56,17 +57,19 @@ def _show(found: Audit, steps: int) -> None:
     of = f"{steps:,} steps of {', '.join(found.nodes)}"
     if found.refused is None:
         verdict = "every step is allowed" if found.complete else "every recorded step is allowed, not all are recorded"
-        click.echo(f"{verdict}: {of}")
+        click.echo(plain(f"{verdict}: {of}"))
     else:
         fault = found.refused
-        click.echo(f"{fault.path}, input {fault.line}: {fault.text}")
-        click.echo(f"  not allowed ({fault.rule}): {RULES[fault.rule]}")
-        click.echo(f"  before it   {of} were allowed")
+        click.echo(plain(f"{fault.path}, input {fault.line}: {fault.text}"))
+        click.echo(plain(f"  not allowed ({fault.rule}): {RULES[fault.rule]}"))
+        click.echo(plain(f"  before it   {of} were allowed"))
     if found.terms:
-        click.echo(f"  led         {', '.join(f'{leader} in term {number}' for number, leader in found.terms)}")
+        click.echo(plain(f"  led         {', '.join(f'{leader} in term {number}' for number, leader in found.terms)}"))
     if found.missing:
-        click.echo(f"  missing     the recordings of {', '.join(found.missing)}: what they sent is taken on trust")
+        click.echo(
+            plain(f"  missing     the recordings of {', '.join(found.missing)}: what they sent is taken on trust")
+        )
     for unseen in found.unseen:
-        click.echo(f"  not checked {unseen}")
+        click.echo(plain(f"  not checked {unseen}"))
     if found.trusted:
-        click.echo(f"  on trust    {found.trusted:,} messages, leaders and promises that no recording shows")
+        click.echo(plain(f"  on trust    {found.trusted:,} messages, leaders and promises that no recording shows"))

@@ -6,6 +6,7 @@ import click
 
 from doyen import __version__
 from doyen.cli.output import json_flag, print_json
+from doyen.core.plain import plain
 from doyen.errors import ConfigError
 from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import segments
@@ -28,20 +29,24 @@ def command(file: Path, as_json: bool) -> None:
         print_json({"segments": results, "inputs": sum(r.inputs for r in results), "same": True})
         return
     inputs, effects = sum(r.inputs for r in results), sum(r.effects for r in results)
-    click.echo(f"the same: {inputs:,} inputs and {effects:,} effects of {results[-1].node} in {results[-1].group!r}")
+    click.echo(
+        plain(f"the same: {inputs:,} inputs and {effects:,} effects of {results[-1].node} in {results[-1].group!r}")
+    )
     for result in results:
         _show(result)
 
 
 def _show(result: Replayed) -> None:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result.kinds.items(), key=lambda item: -item[1]))
-    click.echo(f"{result.path} · {result.lasted_s:.1f} s · {kinds}")
+    click.echo(plain(f"{result.path} · {result.lasted_s:.1f} s · {kinds}"))
     if result.leaders:
-        click.echo(f"  leaders  {' → '.join(result.leaders)}")
+        click.echo(plain(f"  leaders  {' → '.join(result.leaders)}"))
     if result.failure:
-        click.echo(f"  stopped  {result.failure}")
+        click.echo(plain(f"  stopped  {result.failure}"))
     if result.cut_off_bytes:
         why = "its node was killed while it wrote, or the file was cut short"
-        click.echo(f"  cut off  after these inputs: {result.cut_off_bytes:,} bytes of half an input follow; {why}")
+        click.echo(
+            plain(f"  cut off  after these inputs: {result.cut_off_bytes:,} bytes of half an input follow; {why}")
+        )
     if result.doyen != __version__:
-        click.echo(f"  recorded by doyen {result.doyen}, run by {__version__}")
+        click.echo(plain(f"  recorded by doyen {result.doyen}, run by {__version__}"))

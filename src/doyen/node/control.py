@@ -101,7 +101,7 @@ class Control:
                     raise LocalProtocolError(TOO_LONG) from None
             request = msgspec.json.decode(line, type=dict[str, Any])
             if request.get("do") == "watch":
-                await self._watch(writer)
+                await self._watch(reader, writer)
             else:
                 writer.write(msgspec.json.encode({"ok": True, "result": await self._answer(request)}) + b"\n")
         except (msgspec.DecodeError, ValueError, DoyenError, TypeError) as error:
@@ -112,10 +112,23 @@ class Control:
             with suppress(OSError):
                 writer.close()
 
-    async def _watch(self, writer: "asyncio.StreamWriter") -> None:
-        async for event in self._node.events():
-            writer.write(msgspec.json.encode(event) + b"\n")
-            await writer.drain()
+    async def _watch(self, reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
+        """Tell events until either side ends: in a quiet group those that are gone would take up all connections."""
+        import asyncio
+
+        telling = asyncio.get_running_loop().create_task(self._tell(writer))
+        try:
+            while await reader.read(1024):  # A watcher has nothing to say; its end is all we wait for.
+                pass
+        finally:
+            telling.cancel()
+
+    async def _tell(self, writer: "asyncio.StreamWriter") -> None:
+        with suppress(OSError):
+            async for event in self._node.events():
+                writer.write(msgspec.json.encode(event) + b"\n")
+                await writer.drain()
+        writer.close()  # Which ends the reading, too.
 
     async def _answer(self, request: dict[str, Any]) -> Any:
         node, election = self._node, str(request.get("election", ""))
