@@ -286,6 +286,28 @@ def test_without_the_groups_key_there_is_no_link_and_no_suspicion(which: str) ->
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("told", ["leader", "member"])
+def test_a_link_ends_when_its_key_is_removed_and_comes_back_with_the_new_one(told: str) -> None:
+    old, new = new_key(), new_key()
+    rings = {"leader": Keyring([old, new]), "member": Keyring([old, new])}
+
+    async def play() -> None:
+        leader, its, member, link, facts = await pair((rings["leader"], rings["member"]))
+        await until(lambda: MEMBER in its.accepted and LEADER in link.linked)
+        before = its.accepted[MEMBER]
+        for ring in rings.values():
+            ring.replace(Keyring([new, old]))
+        await asyncio.sleep(0.05)
+        assert its.accepted[MEMBER] is before  # The old key still opens.
+        rings[told].replace(Keyring([new]))
+        await until(lambda: its.accepted.get(MEMBER) not in (None, before))
+        assert its.accepted[MEMBER].key == link.linked[LEADER].key == rings[told].primary
+        assert not facts.facts and not lost(member)  # It was no news.
+        close(leader, member)
+
+    asyncio.run(play())
+
+
 def test_connections_are_bounded_and_strangers_are_cut_off() -> None:
     config = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(1500), pending_max=3)
 

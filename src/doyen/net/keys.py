@@ -39,7 +39,7 @@ class Keyring:
         if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found if key != CLEAR):
             raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
         self.path = path
-        self.on_change: Callable[[], None] = lambda: None
+        self.on_change: list[Callable[[], None]] = []  # What to do once other keys count.
         self._seal, self._open = aead.load()
         self._put(found)
 
@@ -69,7 +69,8 @@ class Keyring:
     def replace(self, other: "Keyring") -> None:
         """Take the other ring's keys, for everybody who holds this one."""
         self._put(other.keys)
-        self.on_change()
+        for told in self.on_change:
+            told()
 
 
 class UnknownKey(RemoteProtocolError):

@@ -96,6 +96,8 @@ class LeaderLink:
         link = cls(driver, config or LinkConfig(), keyring)
         link._leaders.update(leaders or {})
         driver.watch(link._on_fact)
+        if keyring is not None:
+            keyring.on_change.append(link.revoke)
         link._follow_soon()
         driver.on_close(link._close)
         await link._listen()
@@ -279,6 +281,19 @@ class LeaderLink:
             self.broken["gone" if fact.gone else "lost"] += 1
             self.driver.tell(fact)
 
+    def key_of(self, body: bytes) -> bytes:
+        """Return the id of the key that sealed a hello; empty: it is in the clear."""
+        key = body[:ID_BYTES]
+        return key if self.keyring is not None and key in self.keyring.by_id else b""
+
+    def revoke(self) -> None:
+        """End each connection whose hello would not be believed any more, as its key was removed."""
+        ring = self.keyring
+        assert ring is not None
+        for link in [*self.linked.values(), *self.accepted.values()]:
+            if link.key not in ring.by_id and (link.key or not ring.hears_clear):
+                link.end()
+
     def refuse(self, error: RemoteProtocolError, peer: Any) -> None:
         reason = f"link {error.reason}"
         self.driver.refused[reason] += 1
@@ -305,6 +320,7 @@ class Link(asyncio.Protocol):
         self._owner, self._leader = owner, leader  # `leader` is whom we call; None: we are called.
         self.peer, self.incarnation = leader or NodeId(""), Incarnation(0)
         self.ours, self.theirs = os.urandom(_NONCE), b""
+        self.key = b""  # That of the other end's hello.
         self._read = b""
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -355,6 +371,7 @@ class Link(asyncio.Protocol):
         size = int.from_bytes(self._read[greeting : greeting + 2], "big")
         role = "member" if self._leader is None else "leader"
         hello = self._owner.check(body[:size], role, self.theirs, self.ours)
+        self.key = self._owner.key_of(body)
         if self._leader is not None and hello.name != self._leader:
             raise RemoteProtocolError("sender", f"{hello.name!r} is not {self._leader!r}")
         self._establish(hello, left=body[size:])

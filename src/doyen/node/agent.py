@@ -194,7 +194,7 @@ class Agent:
         self.registration = registration
         self.driver.on_close(registration.close)
         if ring is not None:
-            ring.on_change = lambda: registration.tell_keys(key_ids(ring))
+            ring.on_change.append(lambda: registration.tell_keys(key_ids(ring)))
 
     def _neighbours(self, *, earlier: bool = False) -> list[Address]:
         """Return where other nodes of this group and user listen on this machine."""
