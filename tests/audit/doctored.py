@@ -124,6 +124,17 @@ def _clock(tapes: Tapes) -> str:
     return "n0-1"
 
 
+def slowed(tape: Tape, factor: float, first: int = 0) -> None:
+    """Have the clock of a node run at another rate from that input on."""
+    base = tape.inputs[first].now
+    tape.inputs[first:] = [replace(item, now=base + int((item.now - base) * factor)) for item in tape.inputs[first:]]
+
+
+def _fast_clock(tapes: Tapes) -> str:
+    slowed(tapes["n0-1"], 10)
+    return "n1-1"  # The slower one.
+
+
 def _ack_of_nobody(tapes: Tapes) -> str:
     tape = tapes["n2-1"]
     place = tape.where(sends("H", acting=True))
@@ -258,6 +269,7 @@ def _grants_and_leads(tapes: Tapes) -> str:
 
 ALL = [
     Doctored("a clock that goes back", "clock", _clock),
+    Doctored("a clock ten times too fast", "rate", _fast_clock),
     Doctored("an ack that nobody sent", "unsent", _ack_of_nobody),
     Doctored("an ack of a heartbeat that nobody sent", "unsent", _ack_of_no_heartbeat),
     Doctored("an epoch granted twice", "back", _second_grant),

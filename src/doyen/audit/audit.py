@@ -10,6 +10,7 @@ from msgspec import Struct
 from doyen.audit.electorates import agree
 from doyen.audit.moments import Begin, Deed, End, Log, Message, Moment, Persist, Resume, read
 from doyen.audit.order import UNSEEN, Placed, laid
+from doyen.audit.rates import misfit
 from doyen.audit.spec import FRESH, Beat, Record, Refused, Safety, need
 from doyen.core.clock import ms
 from doyen.core.ids import NodeId
@@ -24,7 +25,7 @@ Step = tuple[str, int, str, tuple[Any, ...]]  # (node, its clock, action, what i
 
 
 class Fault(Struct, frozen=True):
-    """The first step that is not allowed."""
+    """The first step that is not allowed; or, if each is by its node's own clock, two clocks that are too far apart."""
 
     rule: str
     text: str
@@ -85,6 +86,8 @@ def audit(paths: list[Path], *, keep: bool = False) -> Audit:
         assert placed is not None
         moment = placed.moment
         refused = Fault(error.rule, error.text, moment.path, moment.line, moment.node)
+    if refused is None and (found := misfit(logs)) is not None:
+        refused = Fault("rate", str(found), found.heard.path, found.heard.line, found.heard.node)
     recorded = {log.node for log in logs}
     return Audit(
         nodes=sorted(recorded),

@@ -42,6 +42,7 @@ FRESH: Final = Record()
 
 RULES: Final[Mapping[str, str]] = {
     "clock": "a node's own clock does not go back",
+    "rate": "no clock runs faster than another by more than drift_max allows",
     "disk": "a node starts with what was on its disk",
     "claim": "a node claims no epoch below its own promise, nor while its disk writes",
     "resigned": "a node that has resigned an epoch neither claims it nor leads in it, nor in one before it",
